@@ -1,0 +1,210 @@
+package cdc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"chorus/cdc/progress"
+	"chorus/cdc/quarantine"
+	"chorus/cdc/wal"
+)
+
+// publisher sends rows to Kafka, transaction by transaction.
+type publisher struct {
+	*source
+	out    *producer
+	flight *flight
+	fail   context.CancelCauseFunc // ends the session
+
+	told map[string]bool // what was logged once in this session
+
+	exactly *exactly // nil: a record is sent at once, at-least-once
+
+	tx       progress.ID
+	start    wal.LSN   // of the transaction's commit record
+	at       time.Time // commit of the transaction
+	sequence uint64    // of its last row; 1 is the first
+	done     uint64    // rows of it that are in Kafka from before
+	batch    uint64    // of records from the quarantine; 0 for others
+	mark     watermark
+	promise  func(*kgo.Record, error)
+}
+
+// begin opens a transaction, of which Start and Committed are known.
+func (p *publisher) begin(of wal.Tx) error {
+	p.tx, p.start, p.at = p.flight.begin(), of.Start, of.Committed
+	p.sequence, p.done, p.batch = 0, 0, 0
+	if p.cfg.Watermark {
+		p.mark = watermarkOf(of)
+	}
+	tx := p.tx
+	p.promise = func(r *kgo.Record, err error) { p.settle(tx, of.Committed, r, err) }
+	if p.exactly == nil {
+		return nil
+	}
+	all, rows, err := p.exactly.begin(of.Start)
+	if all {
+		rows = math.MaxUint64
+	}
+	p.done = rows
+	return err
+}
+
+// next counts a row of the open transaction. It is false for one that is in
+// Kafka from before.
+func (p *publisher) next() bool {
+	p.sequence++
+	return p.sequence > p.done
+}
+
+// commit closes the open transaction, whose commit record ends at end. What of
+// it is to be kept is kept before the position can pass it.
+func (p *publisher) commit(ctx context.Context, end wal.LSN) error {
+	if p.kept != nil {
+		if err := p.keepPending(ctx); err != nil {
+			return err
+		}
+	}
+	p.flight.commit(end)
+	if p.exactly != nil && p.sequence > p.done {
+		p.exactly.gathering.complete(p.stretch(), end)
+	}
+	return nil
+}
+
+// stretch is the open transaction for its group.
+func (p *publisher) stretch() stretch {
+	return stretch{tx: p.tx, start: p.start, committed: p.at, sequence: p.sequence, batch: p.batch}
+}
+
+// send hands a record of the open transaction over, of n bytes. It waits while
+// too much is in flight.
+func (p *publisher) send(ctx context.Context, r *kgo.Record, n int) error {
+	if p.exactly == nil {
+		if err := p.flight.add(ctx, n); err != nil {
+			return err
+		}
+		if discards {
+			p.promise(r, nil)
+			return nil
+		}
+		// The record must not be given up when the session ends, so its context is
+		// not the session's.
+		p.out.client.Produce(context.Background(), r, p.promise)
+		return nil
+	}
+	for !p.flight.tryAdd(n) {
+		p.exactly.gathering.press() // the room may be taken by what waits for its end
+		if err := p.flight.wait(ctx); err != nil {
+			return err
+		}
+	}
+	p.exactly.gathering.add(p.stretch(), r, n)
+	return nil
+}
+
+// publish sends a row of the open transaction. It returns when the producer
+// has the record, which is long before Kafka has it. It waits while too much
+// is in flight, and while Kafka would refuse the record.
+func (p *publisher) publish(ctx context.Context, row *wal.Row) error {
+	p.metrics.rows.Inc()
+	if !p.next() {
+		return nil
+	}
+	t, name := p.out.topics[string(row.AggregateType)], ""
+	if t != nil {
+		name = t.name
+	} else {
+		name = ownTopic(row.AggregateType)
+	}
+	return p.place(ctx, record(name, p.at, row), t, string(row.AggregateType))
+}
+
+// place sends a record to a topic, which is nil when it was not looked up yet,
+// and will then be remembered by key. A record that Kafka would refuse is not
+// sent: it holds the stream, so that no later one of its key overtakes it
+// (CDC-13), or is put into quarantine with those, or dropped.
+func (p *publisher) place(ctx context.Context, r *kgo.Record, t *topic, key string) error {
+	if p.cfg.Watermark {
+		p.mark.mark(r, p.sequence)
+	}
+	if p.kept != nil && p.kept.concerns(quarantine.Place{Commit: p.start, Sequence: p.sequence}, r) {
+		return p.keep(ctx, r, "")
+	}
+	n := size(r)
+	if t == nil || t.refuses(r, n) != nil {
+		why, err := p.admit(ctx, r, n, key)
+		switch {
+		case err != nil:
+			return err
+		case why != nil && p.kept != nil && p.kept.takes:
+			return p.keep(ctx, r, why.reason)
+		case why != nil:
+			p.drop(why.reason)
+			return nil
+		}
+	}
+	if p.kept != nil {
+		if err := p.keepPending(ctx); err != nil {
+			return err
+		}
+	}
+	return p.sendSuspect(ctx, r, n)
+}
+
+// batchSlack is by how much the client's reckoning of a batch may exceed size.
+const batchSlack = 16
+
+// settle is called when Kafka has the record, or the client has given it up.
+func (p *publisher) settle(tx progress.ID, committed time.Time, r *kgo.Record, err error) {
+	if err != nil {
+		// What could be foreseen was not sent. So the topic was deleted or its
+		// limit lowered meanwhile, the broker has rules of its own, or the client
+		// was closed.
+		p.suspects.add(err, r)
+		p.flight.refused()
+		p.fail(fmt.Errorf("record of topic %s was refused: %w", r.Topic, err))
+		return
+	}
+	now := time.Now()
+	n := size(r)
+	p.flight.acked(tx, 1, n, now)
+	p.metrics.records.Inc()
+	p.metrics.bytes.Add(float64(n - batchOverhead))
+	p.metrics.latency.Observe(now.Sub(committed).Seconds())
+}
+
+// insist tries again until it works, and tells the world why it does not. The
+// slot stays ours meanwhile, and what was sent before goes on being confirmed.
+func (p *publisher) insist(ctx context.Context, try func() error) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, maxBackoff
+	stood := false
+	for {
+		err := try()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil:
+			if stood {
+				p.goOn()
+			}
+			return nil
+		case errors.Is(err, errNewLimit):
+			return err
+		}
+		stood = true
+		p.standStill(err.Error())
+		select {
+		case <-time.After(wait.NextBackOff()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
