@@ -226,7 +226,8 @@ func TestLargeTransactionInBoundedMemory(t *testing.T) {
 		t.Errorf("%d rows twice", n)
 	}
 	r.waitConfirmed(end)
-	if mb := p.peak(); mb > 200 { // the race detector's own included; the rows are 100 MB
+	// The race detector's own included, some 200 MB as it is and 870 MB with nothing bounded.
+	if mb := p.peak(); mb > 400 {
 		t.Errorf("the publisher took %d MB", mb)
 	} else {
 		t.Logf("the publisher took %d MB", mb)
