@@ -20,8 +20,8 @@ import (
 	"chorus/internal/deploy"
 )
 
-// released is the version that a rolling upgrade comes from.
-const released = "67a8fc451903bb8659495df1e9003ae1201a43bb"
+// released is the subject of the commit that a rolling upgrade comes from: its id is another one when the history was written anew.
+const released = "make, ci: the README's commands, on a clean checkout"
 
 // cmdReleased has the cluster run the released version, from a file in a folder of the cluster's own.
 func cmdReleased(ts *testscript.TestScript, neg bool, args []string) {
@@ -44,11 +44,13 @@ var buildReleased = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	// The history is in a clone of one's own, unless it is a shallow one.
-	script := "git archive " + released + " | tar -x -C \"$1\" && cd \"$1\" && go build -o chorus ./cmd/chorus"
-	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", script, "bash", dir)
+	script := `id=$(git log --format=%H --fixed-strings --grep="$2" | tail -1)
+		[ -n "$id" ] || { echo "the history does not have it: a shallow clone? git fetch --unshallow"; exit 1; }
+		git archive "$id" | tar -x -C "$1" && cd "$1" && go build -o chorus ./cmd/chorus`
+	cmd := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", script, "bash", dir, released)
 	cmd.Dir = filepath.Dir(here())
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the version %.10s: %w\n%s", released, err, out)
+		return "", fmt.Errorf("build the version %q: %w\n%s", released, err, out)
 	}
 	return filepath.Join(dir, "chorus"), nil
 })
