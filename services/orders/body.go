@@ -38,12 +38,18 @@ func (b *Body[T]) read(r huma.Registry, data []byte) {
 		b.faults = []error{malformed("body", err.Error())}
 		return
 	}
+	told := map[string]bool{}
 	for _, f := range faults {
 		b.faults = append(b.faults, &huma.ErrorDetail{Location: f.path, Message: f.message})
+		told[f.path] = told[f.path] || f.message == isNull
 	}
 	var found huma.ValidateResult
 	huma.Validate(r, b.Schema(r), huma.NewPathBuffer([]byte("body"), 4), huma.ModeWriteToServer, tree, &found)
-	b.faults = append(b.faults, found.Errors...)
+	for _, err := range found.Errors {
+		if detail, ok := err.(*huma.ErrorDetail); !ok || !told[detail.Location] { // that a null is no text is not worth a line of its own
+			b.faults = append(b.faults, err)
+		}
+	}
 	if len(b.faults) == 0 {
 		// The check above lets a name in other capitals pass; this reading does not.
 		if err := strict.Unmarshal(data, &b.Value, strict.RejectUnknownMembers(true)); err != nil {

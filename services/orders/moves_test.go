@@ -173,7 +173,7 @@ func TestTheCourseOfAnOrder(t *testing.T) {
 			}
 		}
 	}
-	for _, body := range []string{`{"by":"TIMED_OUT"}`, `{"by":"customer"}`, `{"why":"x"}`, `[]`, `null`} {
+	for _, body := range []string{`{"by":"TIMED_OUT"}`, `{"by":"customer"}`, `{"why":"x"}`, `{"by":null}`, `{"reason":null}`, `[]`, `null`} {
 		if got := r.call("POST", "/v1/orders/"+happy.String()+"/cancel", body); got.status != 422 {
 			t.Errorf("cancel with %s: %s", body, got)
 		}

@@ -101,6 +101,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown code", items(`[{"sku":"A","quantity":1},{"sku":"a","quantity":1}]`), 422, "body.items[1].sku"},
 		{"two currencies", items(`[{"sku":"A","quantity":1},{"sku":"E","quantity":1}]`), 422, "body.items[1].sku"},
 		{"unknown shipping", `{"customer":"c","items":[{"sku":"A","quantity":1}],"shipping":"rocket"}`, 422, "body.shipping"},
+		{"shipping is null", `{"customer":"c","items":[{"sku":"A","quantity":1}],"shipping":null}`, 422, "body.shipping"},
 		{"empty customer", `{"customer":"","items":[{"sku":"A","quantity":1}]}`, 422, "body.customer"},
 		{"no customer", `{"items":[{"sku":"A","quantity":1}]}`, 422, "body"},
 		{"field twice", `{"customer":"c","customer":"d","items":[{"sku":"A","quantity":1}]}`, 422, "body.customer"},

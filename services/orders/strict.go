@@ -17,8 +17,11 @@ const maxDepth = 16
 // maxName is how much of a field's name an error repeats.
 const maxName = 100
 
+// isNull is wrong for each field there is, one that may be left out included: null is not in any schema.
+const isNull = "must not be null"
+
 // reader turns a body into maps, slices, strings and int64s for validation, and notes with its path whatever
-// encoding/json would mend in silence: a field that is there twice, broken Unicode, NUL, which PostgreSQL cannot
+// encoding/json would mend in silence: a field that is there twice or null, broken Unicode, NUL, which PostgreSQL cannot
 // keep (API-11), and a number that is not whole and written in digits alone.
 type reader struct {
 	dec    *jsontext.Decoder
@@ -72,6 +75,7 @@ func (r *reader) value(path string, depth int) (any, error) {
 		return nil, err
 	}
 	if token.Kind() == 'n' {
+		r.note(path, isNull)
 		return nil, nil
 	}
 	return token.Bool(), nil
