@@ -232,6 +232,10 @@ func (b *batch[S]) owe(item Item, d decision.Decision[S], answer *Answer[S]) err
 		}
 		answer.Facts = append(answer.Facts, id)
 	}
+	if hop := item.Cause.Hop + 1; hop > MaxHop && len(d.Intents) > 0 {
+		// The call would be made, and what it comes to could never be stated.
+		return inbox.Permanent(fmt.Errorf("order %s: a call after %d hops: the facts go in a circle", item.Order, hop), "hop_limit")
+	}
 	for _, in := range d.Intents {
 		b.intents = append(b.intents, intent.Planned{
 			Order: item.Order, Intent: in, CausationID: item.Cause.ID, Hop: item.Cause.Hop,

@@ -255,14 +255,22 @@ func TestFaultyDecisionCostsNobodyElse(t *testing.T) {
 	d := participant.New(t.Context(), b.log, b.pool(nil), facts(), spec)
 	loop := cancelled(3)
 	loop.Headers[6].Value = []byte(fmt.Sprint(participant.MaxHop))
-	publish(t, kafka.Addr(), 1, cancelled(1), cancelled(2), loop, cancelled(4))
+	all := []inbox.Fact{cancelled(1), cancelled(2), loop, cancelled(4)}
+	for _, f := range []inbox.Fact{placed(5), screened(5, event.Clear), scheduled(5)} { // whichever comes last has the charge made
+		f.Headers[6].Value = []byte(fmt.Sprint(participant.MaxHop))
+		all = append(all, f)
+	}
+	publish(t, kafka.Addr(), 1, all...)
 	consume(b, kafka.Addr(), d, event.Billing, nil)
-	eventually(t, "all facts are handled", func() bool { return one[int](b, `SELECT count(*) FROM inbox`) == 4 })
-	if got := fmt.Sprint(many[string](b, `SELECT reason || ' ' || attempts FROM dead_letters ORDER BY "offset"`)); got != "[panic 1 hop_limit 1]" {
+	eventually(t, "all facts are handled", func() bool { return one[int](b, `SELECT count(*) FROM inbox`) == 7 })
+	if got := fmt.Sprint(many[string](b, `SELECT reason || ' ' || attempts FROM dead_letters ORDER BY reason`)); got != "[hop_limit 1 hop_limit 1 panic 1]" {
 		t.Errorf("dead letters %s", got)
 	}
 	if got := b.stated(1) + b.stated(2) + b.stated(3) + b.stated(4); got != "PaymentVoidedPaymentVoided" {
 		t.Errorf("stated %q", got)
+	}
+	if got := b.called(5); got != "" {
+		t.Errorf("called %q, whose answer could not be stated", got)
 	}
 }
 
