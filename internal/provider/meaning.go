@@ -179,9 +179,10 @@ func (a answer) text(otherwise string, content []byte) string {
 	return cut(strings.Join(parts, ": "), maxReason)
 }
 
-// isReference reports whether an effect can be named by it later: in a URL, a fact and a page.
+// isReference reports whether an effect can be named by it later: in a URL, a fact and a page. What held broken Unicode has been mended by the decoder and names
+// nothing: an undo of it would be answered by 404, and count as done.
 func isReference(id string) bool {
-	return strings.Trim(id, ".") != "" && len(id) <= maxReference && strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c == 0x7f }) < 0
+	return strings.Trim(id, ".") != "" && len(id) <= maxReference && strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c == 0x7f || c == utf8.RuneError }) < 0
 }
 
 // location is where a redirect leads, without what may be secret in it.

@@ -35,6 +35,7 @@ func TestMeaningOfAnswers(t *testing.T) {
 		{"do, repeated", do, providertest.JSON(200, `{"id":"ch_1","more":[1]}`), ok("ch_1")},
 		{"do, empty reference", do, providertest.JSON(201, `{"id":""}`), is(decision.Lost, "HTTP 201 without a reference")},
 		{"do, reference that leads elsewhere", do, providertest.JSON(201, `{"id":".."}`), is(decision.Lost, "HTTP 201 without a reference")},
+		{"do, reference of broken Unicode", do, providertest.JSON(201, "{\"id\":\"ch-\xff\"}"), is(decision.Lost, "HTTP 201 without a reference")},
 		{"do, number for a reference", do, providertest.JSON(201, `{"id":7}`), is(decision.Lost, "HTTP 201 without a reference")},
 		{"do, 202 without body", do, providertest.Answer{Status: 202}, is(decision.Lost, "HTTP 202 without a readable answer")},
 		{"do, insufficient funds", do, providertest.JSON(402, `{"code":"insufficient_funds","message":"too low"}`), is(decision.Refusal, "insufficient_funds: too low")},
