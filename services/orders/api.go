@@ -130,6 +130,7 @@ func (a *api) guard(mux *http.ServeMux) http.Handler {
 			web.Fail(w, http.StatusUnsupportedMediaType, "the body must be application/json in UTF-8")
 		default:
 			if writes {
+				r.Header.Set("Content-Type", "application/json") // huma knows it by this spelling alone
 				if after, ok := limit.allow(r); !ok {
 					w.Header().Set("Retry-After", after)
 					web.Fail(w, http.StatusTooManyRequests, "too many requests of this client")

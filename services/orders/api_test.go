@@ -58,7 +58,7 @@ func TestBodies(t *testing.T) {
 	t.Parallel()
 	r := newKeyRig(t)
 	for contentType, status := range map[string]int{
-		"": 202, "application/json": 202, "application/json; charset=utf-8": 202, "application/json;charset=UTF-8": 202,
+		"": 202, "application/json": 202, "application/json; charset=utf-8": 202, "application/json;charset=UTF-8": 202, "Application/JSON": 202,
 		"application/json; charset=latin1": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/xml": 415, "json": 415, ";": 415,
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+"/v1/orders", strings.NewReader(one))
