@@ -1,6 +1,9 @@
 package console
 
 import (
+	"bufio"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -255,11 +258,12 @@ func TestPassedOn(t *testing.T) {
 	if body := r.get("/v1/products", http.StatusOK); !strings.Contains(body, "85123A") {
 		t.Errorf("the catalogue through the console: %s", body)
 	}
-	req, err := http.NewRequest(http.MethodGet, r.url+"/v1/echo", nil)
+	const odd = "a=1%&b;c" // is the service's to refuse: without it the answer would be to another question
+	req, err := http.NewRequest(http.MethodGet, r.url+"/v1/echo?"+odd, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range map[string]string{"Connection": "X-Secret", "X-Secret": "1", "X-Forwarded-For": "1.2.3.4", "Idempotency-Key": "k"} {
+	for key, value := range map[string]string{"Connection": "X-Secret", "X-Secret": "1", "X-Forwarded-For": "1.2.3.4", "Idempotency-Key": "k", "Origin": r.url} {
 		req.Header.Set(key, value)
 	}
 	resp, err := r.client.Do(req)
@@ -272,7 +276,8 @@ func TestPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := decode[http.Header](t, buf.String())
-	if seen.Get("X-Secret") != "" || seen.Get("X-Forwarded-For") != "127.0.0.1" || seen.Get("Idempotency-Key") != "k" {
+	if seen.Get("X-Secret") != "" || seen.Get("X-Forwarded-For") != "127.0.0.1" || seen.Get("Idempotency-Key") != "k" ||
+		seen.Get("Origin") != "" || seen.Get("Query") != odd {
 		t.Errorf("the orders service saw %v", seen)
 	}
 	r.get("/v1/inspect/orders/1", http.StatusNotFound)
@@ -290,5 +295,19 @@ func TestPassedOn(t *testing.T) {
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body beyond the limit: %d", resp.StatusCode)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/orders HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno number\r\n")
+	resp, err = http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("a body that is not framed: %d", resp.StatusCode)
 	}
 }

@@ -315,7 +315,10 @@ func (s *shopService) handler() http.Handler {
 		web.Fail(w, http.StatusNotFound, "no such order")
 	})
 	mux.HandleFunc("POST /v1/orders/{order}/{action}", s.act)
-	mux.HandleFunc("GET /v1/echo", func(w http.ResponseWriter, r *http.Request) { web.JSON(w, http.StatusOK, r.Header) })
+	mux.HandleFunc("GET /v1/echo", func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Query", r.URL.RawQuery)
+		web.JSON(w, http.StatusOK, r.Header)
+	})
 	return mux
 }
 

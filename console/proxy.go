@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -64,16 +65,23 @@ func (s *server) pass(name, base string, path func(string) string) http.Handler 
 				r.Out.URL.Path, r.Out.URL.RawPath = path(r.In.URL.Path), ""
 			}
 			r.SetURL(target)
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // what cannot be parsed is left out otherwise, and is the service's to refuse
 			r.SetXForwarded()
+			for _, name := range []string{"Origin", "Sec-Fetch-Site"} {
+				r.Out.Header.Del(name) // of this address; it has been looked at here
+			}
 		},
 		Transport:     s.http.Transport,
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			var large *http.MaxBytesError
+			var cut *bodyError
 			switch {
 			case errors.As(err, &large):
 				web.Fail(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", large.Limit))
 			case r.Context().Err() != nil: // the client has gone
+			case errors.As(err, &cut):
+				web.Fail(w, http.StatusBadRequest, "the body did not arrive: "+cut.Error())
 			default:
 				s.log.Warn("pass on", "service", name, "path", r.URL.Path, "err", err)
 				w.Header().Set("Retry-After", "1")
@@ -82,7 +90,22 @@ func (s *server) pass(name, base string, path func(string) string) http.Handler 
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
+		r.Body = body{http.MaxBytesReader(w, r.Body, mostBody)}
 		proxy.ServeHTTP(w, r)
 	})
 }
+
+// body tells what is wrong with a request from what is wrong with the service.
+type body struct{ io.ReadCloser }
+
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped
+		err = &bodyError{err}
+	}
+	return n, err
+}
+
+type bodyError struct{ error }
+
+func (e *bodyError) Unwrap() error { return e.error }

@@ -195,3 +195,35 @@ func TestRequestsAreMeasuredByRoute(t *testing.T) {
 		}
 	}
 }
+
+// A page of another site can do nothing in the name of whoever looks at it, at whichever process's port.
+func TestOtherOriginsAreRefused(t *testing.T) {
+	t.Parallel()
+	url, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { web.JSON(w, http.StatusOK, "done") }))
+	for _, test := range []struct {
+		method, header, value string
+		want                  int
+	}{
+		{"POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"POST", "Sec-Fetch-Site", "same-site", 403},
+		{"PUT", "Origin", "http://evil.example", 403},
+		{"POST", "Origin", "null", 403},
+		{"POST", "Origin", url, 200},
+		{"POST", "User-Agent", "curl", 200},
+		{"GET", "Sec-Fetch-Site", "cross-site", 200},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), test.method, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(test.header, test.value)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != test.want {
+			t.Errorf("%s with %s %s: %d, want %d", test.method, test.header, test.value, resp.StatusCode, test.want)
+		}
+	}
+}
