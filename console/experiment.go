@@ -40,7 +40,7 @@ func newTrials(log *slog.Logger, cfg Config, c *codec.Codec, http *http.Client) 
 		Orders: client(cfg.Services.Orders), Inventory: client(cfg.Services.Inventory), Fraud: client(cfg.Services.Fraud),
 		Shipping: client(cfg.Services.Shipping), Billing: client(cfg.Services.Billing),
 		Notifications: client(cfg.Services.Notifications),
-		Providers:     simulated.NewClient(cfg.Services.Providers), Kafka: cfg.Kafka, Codec: c,
+		Providers:     simulated.NewClient(cfg.Services.Providers), Kafka: cfg.Kafka, Codec: c, Publisher: cfg.Services.CDC,
 	}
 	return &trials{
 		log: log, next: make(chan experiment.Experiment), last: map[string]string{},

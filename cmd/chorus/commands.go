@@ -193,5 +193,8 @@ type postgresCmd struct {
 }
 
 func (c *postgresCmd) Run(ctx context.Context, log *slog.Logger) error {
-	return pgserver.Run(ctx, log, pgserver.Config{Dir: c.Dir, Port: c.Port, NoSync: c.NoSync})
+	return pgserver.Run(ctx, log, pgserver.Config{Dir: c.Dir, Port: c.Port, NoSync: c.NoSync, Settings: map[string]string{
+		// Ten bytes a transaction, for recover and verify: in which order were rows committed?
+		"track_commit_timestamp": "on",
+	}})
 }

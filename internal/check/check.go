@@ -26,11 +26,12 @@ const (
 	Stock     Name = "stock"
 	Story     Name = "story"
 	Published Name = "published"
+	Feeds     Name = "feeds"
 )
 
 // Names lists the invariants in the order in which they are reported.
 func Names() []Name {
-	return []Name{Ends, Fulfilled, Undone, Once, Told, Strangers, Money, Stock, Story, Published}
+	return []Name{Ends, Fulfilled, Undone, Once, Told, Strangers, Money, Stock, Story, Published, Feeds}
 }
 
 // Says is the invariant in words.
@@ -56,6 +57,8 @@ func (n Name) Says() string {
 		return "the facts of an order contradict neither each other nor the map (G4, G9)"
 	case Published:
 		return "what a service has decided stands in its topic (G1, G2)"
+	case Feeds:
+		return "each row of the outboxes is in its topic, those of an order in one partition in the order of their commits (G2, G3)"
 	}
 	return ""
 }

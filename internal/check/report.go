@@ -23,6 +23,7 @@ type Result struct {
 	Figures    []Figure    `json:"figures,omitempty"`
 	Found      int         `json:"found"`                // violations, all of them
 	Violations []Violation `json:"violations,omitempty"` // the first
+	Unseen     []string    `json:"unseen,omitempty"`     // what this check could not see
 }
 
 // Attention is an order that needs a person.
@@ -59,6 +60,12 @@ func (r *Report) Add(found ...Violation) {
 func (r *Report) Figures(n Name, figures ...Figure) {
 	res := r.of(n)
 	res.Figures = append(res.Figures, figures...)
+}
+
+// Unseen says what a check could not see.
+func (r *Report) Unseen(n Name, format string, args ...any) {
+	res := r.of(n)
+	res.Unseen = append(res.Unseen, fmt.Sprintf(format, args...))
 }
 
 // Needs lists an order that needs a person.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 )
 
 // Stream judges a feed of rows: what a publisher made of a table (G2). Who
@@ -19,6 +20,9 @@ import (
 //
 // It keeps some eight bytes a row.
 type Stream struct {
+	// Name is how a fault calls a row; by its number by default.
+	Name func(key string, number uint64) string
+
 	keys       map[string]*streamKey
 	written    int
 	arrived    int
@@ -48,7 +52,7 @@ func (s *Stream) Wrote(key string, number uint64) {
 		s.keys[key] = k
 	}
 	if n := len(k.want); n > 0 && k.want[n-1] >= number {
-		s.fault("key %s: row %d was written behind row %d: the writer breaks the rule", key, number, k.want[n-1])
+		s.fault("key %s: row %s was written behind row %s: the writer breaks the rule", key, s.name(key, number), s.name(key, k.want[n-1]))
 		return
 	}
 	k.want = append(k.want, number)
@@ -60,7 +64,7 @@ func (s *Stream) Wrote(key string, number uint64) {
 func (s *Stream) Read(key string, number uint64, partition int32) (first bool) {
 	k := s.keys[key]
 	if k == nil {
-		s.fault("key %s, which nobody wrote, has row %d", key, number)
+		s.fault("key %s, which nobody wrote, has row %s", key, s.name(key, number))
 		return false
 	}
 	if k.partition >= 0 && k.partition != partition {
@@ -70,11 +74,11 @@ func (s *Stream) Read(key string, number uint64, partition int32) (first bool) {
 	i := sort.Search(len(k.want), func(i int) bool { return k.want[i] >= number })
 	switch {
 	case i == len(k.want) || k.want[i] != number:
-		s.fault("key %s: row %d was not committed", key, number)
+		s.fault("key %s: row %s was not committed", key, s.name(key, number))
 		return false
 	case k.skipped[number]:
 		delete(k.skipped, number)
-		s.fault("key %s: row %d comes late, behind row %d", key, number, k.want[k.next-1])
+		s.fault("key %s: row %s comes late, behind row %s", key, s.name(key, number), s.name(key, k.want[k.next-1]))
 	case i < k.next:
 		s.Duplicates++
 		return false
@@ -124,25 +128,45 @@ func (s *Stream) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
+func (s *Stream) name(key string, number uint64) string {
+	if s.Name == nil {
+		return strconv.FormatUint(number, 10)
+	}
+	return s.Name(key, number)
+}
+
 // Faults says all that must not be, rows that are missing included. None is a
 // feed that is right.
 func (s *Stream) Faults() []string {
+	all := s.Wrong()
+	if missing := s.Missing(); len(missing) > 0 {
+		all = append(all, fmt.Sprintf("%d of %d rows are missing: %v", len(missing), s.written, missing[:min(len(missing), keptFaults)]))
+	}
+	return all
+}
+
+// Wrong says what must not be, whatever is still to come.
+func (s *Stream) Wrong() []string {
 	all := slices.Clone(s.faults)
 	if s.more > 0 {
 		all = append(all, fmt.Sprintf("and %d more", s.more))
 	}
-	if s.arrived == s.written {
-		return all
+	return all
+}
+
+// Missing names the rows that have not arrived.
+func (s *Stream) Missing() (missing []string) {
+	if s.Complete() {
+		return nil
 	}
-	var missing []string
 	for key, k := range s.keys {
 		for n := range k.skipped {
-			missing = append(missing, fmt.Sprintf("%s/%d", key, n))
+			missing = append(missing, key+"/"+s.name(key, n))
 		}
 		for _, n := range k.want[k.next:] {
-			missing = append(missing, fmt.Sprintf("%s/%d", key, n))
+			missing = append(missing, key+"/"+s.name(key, n))
 		}
 	}
 	slices.Sort(missing)
-	return append(all, fmt.Sprintf("%d of %d rows are missing: %v", len(missing), s.written, missing[:min(len(missing), keptFaults)]))
+	return missing
 }

@@ -20,6 +20,7 @@ func (s Source) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/inspect/orders/{order}", s.getOrder)
 	mux.HandleFunc("GET /v1/inspect/states", s.getStates)
 	mux.HandleFunc("GET /v1/inspect/figures", s.getFigures)
+	mux.HandleFunc("GET /v1/inspect/outbox", s.getOutbox)
 	mux.HandleFunc("GET /v1/inspect/dead-letters", s.getLetters)
 	mux.HandleFunc("GET /v1/inspect/dead-letters/{id}", s.getLetter)
 	mux.HandleFunc("GET /v1/inspect/audit", s.getAudit)

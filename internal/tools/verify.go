@@ -86,6 +86,11 @@ func (c *VerifyCmd) sources(ctx context.Context, log *slog.Logger) (live.Sources
 	if src.Kafka, err = all.brokers(); err != nil {
 		return src, err
 	}
+	if all["cdc"] != "" {
+		if src.Publisher, err = all.url("cdc"); err != nil {
+			return src, err
+		}
+	}
 	src.Codec, err = all.codec(ctx, log)
 	return src, err
 }
@@ -120,6 +125,9 @@ func (c *VerifyCmd) report(r *check.Report) {
 		c.printf("%-10s %s: %s\n", res.Name, word, res.Says)
 		if text := figures(res.Figures); text != "" {
 			c.printf("           %s\n", text)
+		}
+		for _, text := range res.Unseen {
+			c.printf("           not seen: %s\n", clean(text))
 		}
 		for _, v := range res.Violations {
 			c.printf("           - %s\n", clean(v.String()))

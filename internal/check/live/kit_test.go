@@ -40,6 +40,7 @@ type world struct {
 	asking func(w *world)      // runs before each answer, under mu
 	spent  int64               // from the accounts, beside the charges
 	told   map[event.OrderNo]map[event.Type]int64
+	outbox map[event.Participant][]inspect.OutboxRow // by falling ids; nil: the services do not show theirs
 }
 
 const total = 500
@@ -94,6 +95,9 @@ func (w *world) serve(t *testing.T) live.Sources {
 		mux.HandleFunc("GET /v1/inspect/figures", w.answer(func(*http.Request) any { return inspect.Figures{Participant: p, Duplicates: 2, DeadLetters: 1} }))
 		mux.HandleFunc("GET /v1/stock", w.answer(w.shelf))
 		mux.HandleFunc("GET /v1/inspect/told", w.answer(w.tells))
+		if w.outbox != nil {
+			mux.HandleFunc("GET /v1/inspect/outbox", w.answer(func(r *http.Request) any { return w.rows(p, r) }))
+		}
 		s := httptest.NewServer(mux)
 		t.Cleanup(s.Close)
 		return inspect.Client{Base: s.URL}
@@ -107,6 +111,18 @@ func (w *world) serve(t *testing.T) live.Sources {
 		Orders: client(event.Orders), Inventory: client(event.Inventory), Fraud: client(event.Fraud),
 		Shipping: client(event.Shipping), Billing: client(event.Billing), Notifications: client("notifications"), Providers: simulated.NewClient(s.URL), Codec: codec.Embedded(),
 	}
+}
+
+// rows is a page of an outbox.
+func (w *world) rows(p event.Participant, r *http.Request) any {
+	before := r.URL.Query().Get("before")
+	page := []inspect.OutboxRow{}
+	for _, row := range w.outbox[p] {
+		if (before == "" || row.ID.String() < before) && len(page) < int(number(r, "limit")) {
+			page = append(page, row)
+		}
+	}
+	return map[string]any{"rows": page}
 }
 
 // tells is a page of what customers were told.
@@ -209,6 +225,7 @@ type publisher struct {
 	broker *brokertest.Broker
 	client *kgo.Client
 	last   event.ID
+	rows   []inspect.OutboxRow // what the records were made of
 }
 
 func publish(t *testing.T) *publisher {
@@ -229,6 +246,14 @@ func publish(t *testing.T) *publisher {
 // say states a fact that the one said before has caused, or another one.
 func (p *publisher) say(no event.OrderNo, owner event.Participant, f event.Fact, cause ...event.ID) event.ID {
 	p.t.Helper()
+	id, publish := p.write(no, owner, f, cause...)
+	publish()
+	return id
+}
+
+// write makes the row of a fact, which publish then publishes.
+func (p *publisher) write(no event.OrderNo, owner event.Participant, f event.Fact, cause ...event.ID) (id event.ID, publish func()) {
+	p.t.Helper()
 	env := event.Envelope{
 		ID: event.Derive(time.Now(), owner, no, string(f.Type()), 0), Order: no, Owner: owner, OccurredAt: time.Now(), CausationID: p.last, Fact: f,
 	}
@@ -245,11 +270,13 @@ func (p *publisher) say(no event.OrderNo, owner event.Participant, f event.Fact,
 		{Key: "correlationId", Value: []byte(row.CorrelationID)}, {Key: "causationId", Value: []byte(row.CausationID)},
 		{Key: "hop", Value: []byte("0")},
 	}}
-	if err := p.client.ProduceSync(context.Background(), r).FirstErr(); err != nil {
-		p.t.Fatal(err)
-	}
 	p.last = env.ID
-	return env.ID
+	p.rows = append(p.rows, inspect.OutboxRow{ID: env.ID, Topic: owner.Topic(), Key: no.String(), Type: f.Type(), OccurredAt: env.OccurredAt, CommittedAt: env.OccurredAt})
+	return env.ID, func() {
+		if err := p.client.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+			p.t.Error(err)
+		}
+	}
 }
 
 // confirm states all of a confirmed order but its last fact, which it returns.

@@ -33,6 +33,7 @@ type Sources struct {
 	Providers *simulated.Client
 	Kafka     []string     // brokers; none: the topics are not read, and not judged
 	Codec     *codec.Codec // for the topics
+	Publisher string       // cdc's address; without it its positions are not judged
 }
 
 // Config bounds the verification. Defaults returns good values.
@@ -64,9 +65,11 @@ func Verify(ctx context.Context, log *slog.Logger, src Sources, cfg Config) (*ch
 		what string
 		do   func(context.Context) error
 	}{
+		{"read the outboxes", v.readOutboxes},
 		{"read the topics", v.topics.advance},
 		{"read all orders", v.stream},
 		{"look at suspects again", v.again},
+		{"wait for what the outboxes hold", v.feeds},
 		{"count the stock", v.stock},
 		{"add up the money", v.money},
 		{"ask for figures", v.figures},
@@ -91,7 +94,9 @@ type verifier struct {
 	suspects []event.OrderNo
 	orders   int64 // looked at
 	unjudged int64 // changed whenever they were looked at
-	seed     maphash.Seed
+
+	positions int // of the publisher that were taken
+	seed      maphash.Seed
 }
 
 // settle takes an order as it is.

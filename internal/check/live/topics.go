@@ -19,6 +19,7 @@ type topics struct {
 	feed       *check.Feed
 	next       map[partition]int64 // offset after the last record that was read
 	unreadable int64               // records that are no facts: consumers have them as dead letters
+	rows       *check.Outboxes     // what the records were made of; nil while that is not known
 }
 
 type partition struct {
@@ -115,6 +116,9 @@ func (t *topics) add(ctx context.Context, r broker.Record) error {
 	if err != nil {
 		t.unreadable++
 		return nil
+	}
+	if t.rows != nil {
+		t.rows.Read(r.Topic, string(r.Key), env.ID, r.Partition)
 	}
 	t.feed.Add(check.Record{Envelope: env, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Value: r.Value})
 	return nil
