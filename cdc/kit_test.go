@@ -49,6 +49,7 @@ func child(text string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	signal.Ignore(syscall.SIGXFSZ) // a test limits its files
 	if err := cdc.Run(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)), cfg); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -54,6 +54,21 @@ func (r *rig) commit(tx pgx.Tx) {
 	}
 }
 
+// addLarge adds rows of which two are more than a transaction keeps in memory.
+func (r *rig) addLarge(tx pgx.Tx, n int, key string) (numbers []int64) {
+	r.t.Helper()
+	for range n {
+		k := r.next.Add(1)
+		large := row(k, key)
+		noise := make([]byte, 900_000)
+		_, _ = rand.Read(noise)
+		large.Payload = append(fmt.Append(nil, k, " "), noise...)
+		r.append(tx, large)
+		numbers = append(numbers, k)
+	}
+	return numbers
+}
+
 // waitHeld waits until the publisher keeps n transactions that run, in files.
 func (p *running) waitHeld(n int64) {
 	p.t.Helper()
@@ -184,15 +199,7 @@ func TestSpillThatFailsIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // more than stays in memory
-		n := r.next.Add(1)
-		large := row(n, "1")
-		noise := make([]byte, 900_000)
-		_, _ = rand.Read(noise)
-		large.Payload = append(fmt.Append(nil, n, " "), noise...)
-		r.append(tx, large)
-		want = append(want, n)
-	}
+	want = append(want, r.addLarge(tx, 2, "1")...)
 	eventually(t, "a session that failed", func() bool {
 		return p.metric(`chorus_cdc_reconnects_total{source="orders"}`) != "0"
 	})
