@@ -159,6 +159,13 @@ func (f *flight) startAt(at wal.LSN) {
 	f.tracker = progress.New(at)
 }
 
+// lookedAt is up to where the server has looked through its log.
+func (f *flight) lookedAt() wal.LSN {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen
+}
+
 func (f *flight) unacked() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

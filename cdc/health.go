@@ -38,6 +38,7 @@ type Status struct {
 	SecondsToLoss  *float64 `json:"secondsToLoss,omitempty"` // when that will be as the log grows now, if nothing more is confirmed
 	Unacknowledged int      `json:"unacknowledged"`          // records sent and not acknowledged
 	InFlight       int      `json:"inFlight"`                // transactions that are not confirmed, the one that is being received among them
+	RetainedBy     string   `json:"retainedBy,omitempty"`    // for whom the server keeps much log that is published
 	Confirmed      string   `json:"confirmed,omitempty"`     // position, as PostgreSQL prints it
 	Quarantined    int64    `json:"quarantined"`             // records that Kafka refuses, and those behind them
 	Held           *Held    `json:"held,omitempty"`          // large transactions that have not ended, or are being published
@@ -57,7 +58,7 @@ func (s *source) status() Status {
 	s.mu.Unlock()
 	st := Status{Source: s.cfg.Name, State: Stalled, Reason: reason, Quarantined: s.quarantined.Load()}
 	if slot != nil {
-		st.SlotLagBytes, st.RetainedBytes, st.SafeBytes = &slot.lag, &slot.retained, slot.safe
+		st.SlotLagBytes, st.RetainedBytes, st.SafeBytes, st.RetainedBy = &slot.lag, &slot.retained, slot.safe, slot.keeps
 		if slot.toLoss != nil {
 			seconds := slot.toLoss.Seconds()
 			st.SecondsToLoss = &seconds
@@ -81,6 +82,8 @@ func (s *source) status() Status {
 	case reason != "":
 	case unacked > 0 && waited > patience:
 		st.Reason = fmt.Sprintf("Kafka has acknowledged nothing for %s", waited.Round(time.Second))
+	case slot != nil && slot.stands != "":
+		st.Reason = slot.stands
 	case caughtUp:
 		st.State = CaughtUp
 	default:

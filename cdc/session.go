@@ -36,9 +36,10 @@ type session struct {
 	stopping atomic.Bool   // the process is to end; the reader goes on to the end of a transaction
 	from     position      // where it began
 	alive    bool          // the server has shown that it can decode what comes next
-	growth   growth        // of the log; of the goroutine that watches
+	standing standing      // whether the server sends what it has
 	settled  bool          // what was being sent from the quarantine when the last session ended
 	counted  wal.Counts    // what of the decoder's counts is in the metrics
+	slotWatch
 }
 
 // errStop ends a session whose process is to end.
@@ -332,6 +333,7 @@ func (s *session) read(ctx context.Context) error {
 				s.reply()
 			}
 		default:
+			s.standing.sent()
 			if err := s.handle(ctx, m.Data); err != nil {
 				return err
 			}

@@ -19,11 +19,21 @@ type slotView struct {
 	// toLoss is when that will be if the log goes on growing as it does and
 	// nothing more is confirmed; nil when there is no limit, or it does not grow.
 	toLoss *time.Duration
+	stands string // why the server sends nothing; empty while it does
+	keeps  string // for whom it keeps much log that is published; empty when it does not
+}
+
+// slotWatch is what the goroutine that watches the slot remembers.
+type slotWatch struct {
+	growth   growth
+	retained time.Time // since when the server keeps much log for others
+	keeps    bool      // it was said
+	stands   bool      // it was said that the source stands still
 }
 
 const readLag = `
 SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::bigint, (confirmed_flush_lsn - '0/0')::bigint,
-       (pg_current_wal_lsn() - restart_lsn)::bigint, safe_wal_size, (pg_current_wal_lsn() - '0/0')::bigint
+       (pg_current_wal_lsn() - restart_lsn)::bigint, safe_wal_size, (pg_current_wal_lsn() - '0/0')::bigint, (pg_current_wal_flush_lsn() - '0/0')::bigint
   FROM pg_replication_slots
  WHERE slot_name = $1`
 
@@ -33,8 +43,8 @@ func (s *session) readLag(ctx context.Context, db *pgx.Conn) (wal.LSN, error) {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
 	var v slotView
-	var confirmed, end int64
-	if err := db.QueryRow(ctx, readLag, s.cfg.Slot).Scan(&v.lag, &confirmed, &v.retained, &v.safe, &end); err != nil {
+	var confirmed, end, flushed int64 // what is not flushed is not sent
+	if err := db.QueryRow(ctx, readLag, s.cfg.Slot).Scan(&v.lag, &confirmed, &v.retained, &v.safe, &end, &flushed); err != nil {
 		return 0, fmt.Errorf("read lag of slot %s: %w", s.cfg.Slot, err)
 	}
 	rate := s.growth.add(time.Now(), end)
@@ -42,8 +52,12 @@ func (s *session) readLag(ctx context.Context, db *pgx.Conn) (wal.LSN, error) {
 		left := time.Duration(min(float64(*v.safe)/rate*float64(time.Second), math.MaxInt64))
 		v.toLoss = &left
 	}
+	v.stands = s.standsStill(ctx, db, wal.LSN(flushed))
+	var err error
+	v.keeps, err = s.retainedBy(ctx, db, v)
 	s.setSlot(&v)
-	return wal.LSN(confirmed), nil
+	s.tell(v)
+	return wal.LSN(confirmed), err
 }
 
 // growth is how fast the log grows: the mean of half a minute, in which older
