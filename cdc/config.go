@@ -25,6 +25,7 @@ type Config struct {
 	Improve        []string      `yaml:"improve" kong:"placeholder='WHAT',help='Differ from Debezium where it spoils records: key-updates (an update of the primary key is no new event), renamed-fields (fields renamed on expansion keep their values).'"`
 	OpenTelemetry  bool          `yaml:"opentelemetry" kong:"help='Pass trace contexts on from tracingspancontext, as a connector does that has OpenTelemetry on its class path.'"`
 	PruneAfter     time.Duration `yaml:"prune_after" kong:"default='15m',help='Delete outbox rows this long after they occurred, once they are published; negative never deletes.'"`
+	DropPartitions bool          `yaml:"prune_partitions" kong:"name='prune-partitions',help='Of an outbox that is partitioned by its time drop partitions that are that old and published as a whole, instead of deleting their rows; needs the owner of the table.'"`
 	Delivery       string        `yaml:"delivery" kong:"placeholder='HOW',help='at-least-once (the default) or exactly-once: Kafka transactions, for readers with isolation.level=read_committed; not on the embedded broker.'"`
 	OnRefused      string        `yaml:"on_refused" kong:"placeholder='WHAT',help='When Kafka refuses a record for good: stop (the default) at it, or put it and the later ones of its key into quarantine, a table of the source database.'"`
 	Watermark      bool          `yaml:"watermark" kong:"help='Add the headers commitLsn, commitSequence and committedAt, by which consumers can order and recognise records.'"`

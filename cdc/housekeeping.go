@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,7 +71,7 @@ func Prune(ctx context.Context, log *slog.Logger, cfg Config, o PruneOptions) (P
 	if o.Wait == 0 {
 		o.Wait = time.Minute
 	}
-	h := housekeeper{source: s, options: o, done: Pruned{Source: s.cfg.Name, Partitions: []string{}, Kept: []string{}}}
+	h := housekeeper{source: s, options: o, tries: lockTries, done: Pruned{Source: s.cfg.Name, Partitions: []string{}, Kept: []string{}}}
 	if err := h.run(ctx); err != nil {
 		return h.done, fmt.Errorf("prune source %s: %w", s.cfg.Name, err)
 	}
@@ -82,6 +81,7 @@ func Prune(ctx context.Context, log *slog.Logger, cfg Config, o PruneOptions) (P
 type housekeeper struct {
 	*source
 	options PruneOptions
+	tries   int // for a partition
 	done    Pruned
 }
 
@@ -103,7 +103,11 @@ func (h *housekeeper) run(ctx context.Context) error {
 	for _, t := range tables {
 		p := prunable{table: t.table, column: t.column, after: h.options.After}
 		if h.options.DropPartitions {
-			if err := h.dropPartitions(ctx, db, p, safe); err != nil {
+			all, err := p.partitions(ctx, db)
+			if err != nil {
+				return err
+			}
+			if err := h.dropPartitions(ctx, db, all.old, safe); err != nil {
 				return err
 			}
 		}
@@ -164,90 +168,4 @@ func (h *housekeeper) safeXmin(ctx context.Context, db *pgx.Conn) (string, error
 			return "", err
 		}
 	}
-}
-
-// The bound is the literal that pg_get_expr prints; MAXVALUE, and the default
-// partition, have none.
-const selectOldPartitions = `
-SELECT n.nspname, c.relname
-  FROM pg_partitioned_table AS p
-  JOIN pg_attribute AS a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
-  JOIN pg_inherits AS i ON i.inhparent = p.partrelid
-  JOIN pg_class AS c ON c.oid = i.inhrelid
-  JOIN pg_namespace AS n ON n.oid = c.relnamespace
- WHERE p.partrelid = $1::regclass AND p.partstrat = 'r' AND p.partnatts = 1 AND a.attname = $2
-   AND substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']*)''\)$')::timestamptz < now() - make_interval(secs => $3)
- ORDER BY n.nspname, c.relname`
-
-// dropPartitions drops the partitions of a table that is partitioned by its time.
-func (h *housekeeper) dropPartitions(ctx context.Context, db *pgx.Conn, p prunable, safe string) error {
-	rows, err := db.Query(ctx, selectOldPartitions, quoteTable(p.table), p.column, p.after.Seconds())
-	if err != nil {
-		return fmt.Errorf("read the partitions of table %s: %w", p.table, err)
-	}
-	var old []wal.Table
-	var t wal.Table
-	if _, err := pgx.ForEachRow(rows, []any{&t.Schema, &t.Name}, func() error {
-		old = append(old, t)
-		return nil
-	}); err != nil {
-		return fmt.Errorf("read the partitions of table %s: %w", p.table, err)
-	}
-	for _, t := range old {
-		if err := h.dropPartition(ctx, db, t, safe); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lockTries is how often a partition is tried to be dropped. Each try may hold
-// writers of the outbox up for dropPatience.
-const (
-	lockTries    = 20
-	dropPatience = 100 * time.Millisecond
-)
-
-func (h *housekeeper) dropPartition(ctx context.Context, db *pgx.Conn, t wal.Table, safe string) error {
-	for range lockTries {
-		unpublished, err := tryDrop(ctx, db, t, safe)
-		switch state := sqlState(err); {
-		case err == nil && unpublished > 0:
-			h.done.Kept = append(h.done.Kept, fmt.Sprintf("%s stays: %d rows of it are not known to be published", t, unpublished))
-			return nil
-		case err == nil:
-			h.done.Partitions = append(h.done.Partitions, t.String())
-			h.log.Info("dropped partition", "partition", t.String())
-			return nil
-		case state != lockNotAvailable && !strings.HasPrefix(state, "40"):
-			return fmt.Errorf("drop partition %s: %w", t, err)
-		}
-		if err := h.pause(ctx); err != nil {
-			return err
-		}
-	}
-	h.done.Kept = append(h.done.Kept, fmt.Sprintf("%s stays: it, or the outbox, was in use at each of %d tries", t, lockTries))
-	return nil
-}
-
-const lockNotAvailable = "55P03"
-
-// tryDrop drops a partition whose rows are all published, in one transaction.
-// While it counts them it holds up only those who write to that partition,
-// which is too old to be written to. For the drop it needs the outbox alone for
-// a moment, and gives up after dropPatience.
-func tryDrop(ctx context.Context, db *pgx.Conn, t wal.Table, safe string) (unpublished int, err error) {
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		name := quoteTable(t)
-		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0; LOCK TABLE %s IN SHARE MODE",
-			dropPatience.Milliseconds(), name), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE age(xmin) <= age(($1::text::xid8)::xid)", name), safe).Scan(&unpublished); err != nil || unpublished > 0 {
-			return err
-		}
-		_, err := tx.Exec(ctx, "DROP TABLE "+name)
-		return err
-	})
-	return unpublished, err
 }

@@ -28,18 +28,23 @@ import (
 // on an otherwise idle server it is confirmed only with the next commit.
 //
 // Sample, comparison and DELETE use one connection, hence one history of one
-// server; when it is lost the sample is forgotten.
+// server; when it is lost the sample is forgotten. What drops partitions has a
+// connection of its own, to the same run of the same server, or does nothing.
 //
 // Rows that were there before the slot was made by somebody else, without the
 // snapshot that this package begins with, count as published: that position
 // was chosen by whoever made the slot.
 //
 // A crash between two batches leaves some rows for the next one.
+//
+// Partitions are dropped over a connection of their own: looking through all
+// rows of one takes long, and the position is kept over the first one.
 type pruner struct {
 	*source
 	outbox prunable
 	every  time.Duration
 	next   time.Time
+	drops  dropper
 
 	sample   sample
 	waiting  bool   // the sample's position is not confirmed yet
@@ -48,8 +53,9 @@ type pruner struct {
 }
 
 type sample struct {
-	xmin string
-	at   wal.LSN
+	xmin   string
+	at     wal.LSN
+	server string // when it was started: it names one run of one server
 }
 
 const pruneBatch = 2000 // rows: some ten milliseconds of deletes
@@ -57,8 +63,12 @@ const pruneBatch = 2000 // rows: some ten milliseconds of deletes
 func newPruner(s *source) *pruner {
 	after := s.config.PruneAfter
 	outbox := prunable{table: s.cfg.table(), column: "occurredat", after: after}
-	return &pruner{source: s, outbox: outbox, off: after < 0 || s.dropin != nil, every: max(s.config.StatusInterval, min(after/10, 30*time.Second))}
+	return &pruner{source: s, outbox: outbox, off: after < 0 || s.dropin != nil, every: max(s.config.StatusInterval, min(after/10, 30*time.Second)),
+		drops: dropper{source: s, on: s.config.DropPartitions}}
 }
+
+// forget gives up what was learned over a connection that is lost.
+func (p *pruner) forget() { p.waiting, p.safeXmin = false, "" }
 
 // tick does what is due: at most one batch, so that the database has a pause
 // of a status interval between two.
@@ -79,7 +89,7 @@ func (p *pruner) tick(ctx context.Context, db *pgx.Conn, confirmed wal.LSN) erro
 	if p.safeXmin == "" {
 		return nil
 	}
-	n, err := p.outbox.delete(ctx, db, p.safeXmin)
+	n, err := p.deleteBatch(ctx, db)
 	if err != nil {
 		p.next = time.Now().Add(p.every)
 		state := sqlState(err)
@@ -96,14 +106,42 @@ func (p *pruner) tick(ctx context.Context, db *pgx.Conn, confirmed wal.LSN) erro
 	return nil
 }
 
+// deleteBatch deletes rows; of an outbox whose partitions are dropped only those
+// in partitions that have no end.
+func (p *pruner) deleteBatch(ctx context.Context, db *pgx.Conn) (int64, error) {
+	if !p.drops.on || p.drops.forbidden.Load() {
+		return p.outbox.delete(ctx, db, p.safeXmin)
+	}
+	all, err := p.outbox.partitions(ctx, db)
+	if err != nil {
+		return 0, err
+	}
+	p.drops.begin(ctx, all.old, sample{p.safeXmin, 0, p.sample.server})
+	if !all.any {
+		return p.outbox.delete(ctx, db, p.safeXmin)
+	}
+	total := int64(0)
+	for _, t := range all.endless {
+		of := p.outbox
+		of.table = t
+		n, err := of.delete(ctx, db, p.safeXmin)
+		if total += n; err != nil || total >= pruneBatch {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
 // The snapshot is taken first: the position must not be older than it. It is
 // one statement, whose snapshot is taken before it runs.
 const selectSample = `
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text, (pg_current_wal_insert_lsn() - '0/0')::bigint`
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text, (pg_current_wal_insert_lsn() - '0/0')::bigint, ` + serverRun
+
+const serverRun = `pg_postmaster_start_time()::text`
 
 func takeSample(ctx context.Context, db *pgx.Conn) (s sample, err error) {
 	var at int64
-	if err = db.QueryRow(ctx, selectSample).Scan(&s.xmin, &at); err != nil {
+	if err = db.QueryRow(ctx, selectSample).Scan(&s.xmin, &at, &s.server); err != nil {
 		return s, fmt.Errorf("sample for pruning: %w", err)
 	}
 	s.at = wal.LSN(at)

@@ -18,6 +18,7 @@ import (
 func (s *session) watch(ctx context.Context, db *pgx.Conn) {
 	defer func() { s.endWatch(ctx, db) }()
 	pruner := newPruner(s.source)
+	defer func() { pruner.drops.end() }()
 	ticker := time.NewTicker(s.config.StatusInterval)
 	defer ticker.Stop()
 	for {
@@ -33,7 +34,7 @@ func (s *session) watch(ctx context.Context, db *pgx.Conn) {
 				s.fail(err)
 				return
 			}
-			pruner = newPruner(s.source) // what it knew was of the old connection
+			pruner.forget() // what it knew was of the old connection
 		case err != nil:
 			s.log.Warn("watch slot", "err", err)
 		}
