@@ -1,97 +1,22 @@
 package cdc_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"chorus/cdc"
+	"chorus/internal/certtest"
 	"chorus/internal/pgtest"
 )
-
-// authority signs certificates.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.key = newKey(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.write("ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) write(name, kind string, der []byte) {
-	a.t.Helper()
-	if err := os.WriteFile(filepath.Join(a.dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-// issue writes name.pem and name.key, for 127.0.0.1 or for another name.
-func (a *authority) issue(name, host string) tls.Certificate {
-	a.t.Helper()
-	key := newKey(a.t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	if ip := net.ParseIP(host); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	} else {
-		template.DNSNames = []string{host}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(name+".pem", "CERTIFICATE", der)
-	b, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(name+".key", "PRIVATE KEY", b)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
-func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
 
 // secretLog fails the test when a line holds a secret.
 type secretLog struct {
@@ -129,17 +54,15 @@ func newSecureBroker(t *testing.T, options ...kfake.Opt) (addr string) {
 
 func TestSASLAndTLSToKafka(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	server, elsewhere := ca.issue("server", "127.0.0.1"), ca.issue("elsewhere", "kafka.example")
-	ca.issue("client", "client")
-	password := ca.path("password")
+	ca := certtest.New(t)
+	server, elsewhere := ca.Issue("server", "127.0.0.1"), ca.Issue("elsewhere", "kafka.example")
+	ca.Issue("client", "client")
+	password := ca.Path("password")
 	if err := os.WriteFile(password, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
 	encrypted := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{server}})
-	mutual := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
+	mutual := kfake.TLS(&tls.Config{Certificates: []tls.Certificate{server}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()})
 	for name, c := range map[string]struct {
 		broker []kfake.Opt
 		with   cdc.Security
@@ -147,13 +70,13 @@ func TestSASLAndTLSToKafka(t *testing.T) {
 	}{
 		"plain":             {[]kfake.Opt{kfake.EnableSASL(), kfake.Superuser("PLAIN", "cdc", secret)}, cdc.Security{SASL: "PLAIN", User: "cdc", Password: secret}, ""},
 		"scram 256":         {[]kfake.Opt{kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "cdc", secret)}, cdc.Security{SASL: "SCRAM-SHA-256", User: "cdc", PasswordFile: password}, ""},
-		"scram 512, TLS":    {[]kfake.Opt{encrypted, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "cdc", secret)}, cdc.Security{CA: ca.path("ca.pem"), SASL: "scram-sha-512", User: "cdc", Password: secret}, ""},
-		"certificate":       {[]kfake.Opt{mutual}, cdc.Security{CA: ca.path("ca.pem"), Cert: ca.path("client.pem"), Key: ca.path("client.key")}, ""},
-		"no certificate":    {[]kfake.Opt{mutual}, cdc.Security{CA: ca.path("ca.pem")}, "certificate"},
+		"scram 512, TLS":    {[]kfake.Opt{encrypted, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "cdc", secret)}, cdc.Security{CA: ca.Path("ca.pem"), SASL: "scram-sha-512", User: "cdc", Password: secret}, ""},
+		"certificate":       {[]kfake.Opt{mutual}, cdc.Security{CA: ca.Path("ca.pem"), Cert: ca.Path("client.pem"), Key: ca.Path("client.key")}, ""},
+		"no certificate":    {[]kfake.Opt{mutual}, cdc.Security{CA: ca.Path("ca.pem")}, "certificate"},
 		"unknown authority": {[]kfake.Opt{encrypted}, cdc.Security{TLS: true}, "certificate signed by unknown authority"},
-		"another name":      {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.path("ca.pem")}, "certificate"},
-		"named":             {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.path("ca.pem"), ServerName: "kafka.example"}, ""},
-		"any name":          {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.path("ca.pem"), AnyName: true}, ""},
+		"another name":      {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.Path("ca.pem")}, "certificate"},
+		"named":             {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.Path("ca.pem"), ServerName: "kafka.example"}, ""},
+		"any name":          {[]kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{elsewhere}})}, cdc.Security{CA: ca.Path("ca.pem"), AnyName: true}, ""},
 		"wrong password":    {[]kfake.Opt{kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "cdc", "other")}, cdc.Security{SASL: "SCRAM-SHA-512", User: "cdc", Password: secret}, "topic orders.events"}, // this broker hangs up
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,8 +102,8 @@ func TestSASLAndTLSToKafka(t *testing.T) {
 // TLS to PostgreSQL, for the stream and the connections beside it, over an interruption and a stop.
 func TestTLSToPostgreSQL(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t)
-	ca.issue("postgres", "127.0.0.1")
+	ca := certtest.New(t)
+	ca.Issue("postgres", "127.0.0.1")
 	server := pgtest.Server(t)
 	r := newRigOn(t, server.DSN())
 	var dir string
@@ -192,7 +115,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"postgres.pem", "postgres.key"} {
-		b, err := os.ReadFile(ca.path(name))
+		b, err := os.ReadFile(ca.Path(name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), b, 0o600)
 		}
@@ -216,7 +139,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	dsn := fmt.Sprintf("host=127.0.0.1 port=%d dbname=%s user=%s password='%s' sslmode=verify-full sslrootcert=", c.Port, c.Database, c.User, c.Password)
-	r.cfg.Sources[0].DSN = dsn + ca.path("ca.pem")
+	r.cfg.Sources[0].DSN = dsn + ca.Path("ca.pem")
 	want := map[string][]int64{"1": r.insert(2, "1")}
 	p := r.start()
 	topic := r.read()
@@ -234,7 +157,7 @@ func TestTLSToPostgreSQL(t *testing.T) {
 	if n := topic.complete(want); n != 0 {
 		t.Logf("%d rows came twice", n)
 	}
-	other := newAuthority(t)
-	r.cfg.Sources[0].DSN = dsn + other.path("ca.pem")
+	other := certtest.New(t)
+	r.cfg.Sources[0].DSN = dsn + other.Path("ca.pem")
 	r.start().waitStalled("certificate")
 }

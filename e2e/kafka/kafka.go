@@ -32,10 +32,15 @@ type Cluster struct {
 
 // Start starts nodes (1 or 3) that keep their data in dir, which must be empty, and waits until they serve. Settings, key=value, go to all of them.
 func Start(ctx context.Context, dir string, nodes int, settings ...string) (*Cluster, error) {
-	port, err := freePorts(2 * nodes)
+	port, err := FreePorts(2 * nodes)
 	if err != nil {
 		return nil, err
 	}
+	return StartAt(ctx, dir, port, nodes, settings...)
+}
+
+// StartAt is Start with the first of the two ports of each node given: of a broker and of its controller.
+func StartAt(ctx context.Context, dir string, port, nodes int, settings ...string) (*Cluster, error) {
 	c := &Cluster{dir: dir, port: port, nodes: nodes, settings: settings}
 	return c, c.Restart(ctx)
 }
@@ -111,7 +116,7 @@ type Registry struct {
 
 // StartRegistry starts one that keeps its schemas in dir, and waits until it serves.
 func StartRegistry(ctx context.Context, dir string) (*Registry, error) {
-	port, err := freePorts(1)
+	port, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +154,8 @@ func script(ctx context.Context, name string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// freePorts finds n ports in a row, below those that systems take for outgoing connections, so that they are still free after a restart.
-func freePorts(n int) (int, error) {
+// FreePorts finds n ports in a row, below those that systems take for outgoing connections, so that they are still free after a restart.
+func FreePorts(n int) (int, error) {
 next:
 	for range 100 {
 		first := 19_000 + rand.IntN(10_000)

@@ -98,6 +98,7 @@ var rows = []row{
 	{"internal/pgtest", false, []string{"internal/pgserver"}},
 	{"internal/brokertest", false, []string{"internal/cluster/embedded"}},
 	{"internal/providertest", false, nil},
+	{"internal/certtest", false, nil},
 	{"internal/importtest", false, nil},
 	{"internal/docscheck", false, nil},
 	{"e2e/...", false, anything},
