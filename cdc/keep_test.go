@@ -224,7 +224,9 @@ func TestQuarantineOfEachKind(t *testing.T) {
 			}
 			p := r.start()
 			p.waitState(cdc.CaughtUp)
-			r.insertRow(c.refused, "1")
+			p.stop()
+			r.insertRow(c.refused, "1") // as old as a start takes: more than a millisecond
+			r.start()
 			all := r.quarantined(1)
 			if !strings.Contains(all[0].Reason, c.reason) {
 				t.Errorf("reason %q, want one that speaks of %s", all[0].Reason, c.reason)
