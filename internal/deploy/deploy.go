@@ -165,10 +165,15 @@ func (s Server) plans(ctx context.Context, db Database) error {
 	if db.Name == "tracker" {
 		settings = []string{"plan_cache_mode = force_custom_plan"}
 	}
-	name := pgx.Identifier{db.Name}.Sanitize() // the role's too
+	roles := []string{db.Name}
+	if db.Name == "providers" {
+		roles = append(roles, db.Name+"_owner") // as whom the outside world works
+	}
 	var text strings.Builder
-	for _, setting := range settings {
-		fmt.Fprintf(&text, "ALTER ROLE %s IN DATABASE %s SET %s;\n", name, name, setting)
+	for _, role := range roles {
+		for _, setting := range settings {
+			fmt.Fprintf(&text, "ALTER ROLE %s IN DATABASE %s SET %s;\n", pgx.Identifier{role}.Sanitize(), pgx.Identifier{db.Name}.Sanitize(), setting)
+		}
 	}
 	if err := run(ctx, s.Admin, text.String()); err != nil {
 		return fmt.Errorf("set how statements are planned: %w", err)

@@ -65,6 +65,13 @@ func TestEnsure(t *testing.T) {
 		if err := conn.QueryRow(t.Context(), `SELECT current_setting('plan_cache_mode') || ' ' || current_setting('enable_seqscan')`).Scan(&mode); err != nil || mode != want {
 			t.Errorf("%s: statements are planned %s (%v), want %s", db.Name, mode, err, want)
 		}
+		if db.Name == "providers" { // it works as its owner
+			dsn, err := s.Owner(db.Name)
+			owner := connect(t, dsn, err)
+			if err := owner.QueryRow(t.Context(), `SELECT current_setting('plan_cache_mode')`).Scan(&mode); err != nil || mode != "force_generic_plan" {
+				t.Errorf("%s: its owner's statements are planned %s (%v)", db.Name, mode, err)
+			}
+		}
 		if db.Outbox {
 			try("", `INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES (gen_random_uuid(), 'x', '1', 'X')`)
 			try(denied, `UPDATE outbox SET type = 'Y'`)

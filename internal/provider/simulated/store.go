@@ -1,9 +1,12 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -48,6 +51,12 @@ func (s *store) try(ctx context.Context, p *provider, cs []*command) ([]answer, 
 	return answers, err
 }
 
+// loadEffects looks each value up by its index. With = ANY and ORDER BY in its place, all rows of the provider were read, in order, and each was compared with all values.
+func loadEffects(column string) string {
+	return `SELECT ` + effectColumns + ` FROM unnest($2::text[]) AS v (value), LATERAL (
+		SELECT * FROM effect WHERE provider = $1 AND ` + column + ` = v.value AND ` + column + ` <> '' OFFSET 0 FOR UPDATE) AS e`
+}
+
 const effectColumns = `key, id, order_number, state, tombstone, fingerprint, customer, currency, amount, units, score,
 	refusal_status, refusal_code, refusal_message, undo_key, undo_fingerprint, undo_reason, created_at, undone_at`
 
@@ -76,16 +85,14 @@ func (s *store) load(ctx context.Context, tx pgx.Tx, p *provider, cs []*command)
 		values []string
 		sql    string
 	}{
-		{keys, `SELECT ` + effectColumns + ` FROM effect WHERE provider = $1 AND key = ANY($2)
-			ORDER BY key FOR UPDATE`},
-		{ids, `SELECT ` + effectColumns + ` FROM effect WHERE provider = $1 AND id = ANY($2) AND id <> ''
-			ORDER BY key FOR UPDATE`},
-		{undoKeys, `SELECT ` + effectColumns + ` FROM effect WHERE provider = $1 AND undo_key = ANY($2) AND undo_key <> ''
-			ORDER BY key FOR UPDATE`},
+		{keys, loadEffects("key")},
+		{ids, loadEffects("id")},
+		{undoKeys, loadEffects("undo_key")},
 	} {
 		if len(q.values) == 0 {
 			continue
 		}
+		slices.Sort(q.values) // two processes lock in one order
 		rows, err := tx.Query(ctx, q.sql, p.name, q.values)
 		if err != nil {
 			return nil, fmt.Errorf("load effects: %w", err)
@@ -106,26 +113,34 @@ func (s *store) load(ctx context.Context, tx pgx.Tx, p *provider, cs []*command)
 	return b, s.loadAccounts(ctx, tx, b, cs)
 }
 
-// loadAccounts may read and lock an account too many, of a customer who has several currencies: a join on pairs was planned as a scan of all accounts.
+// loadAccounts looks each account up by its key, for the same reason as loadEffects.
+const loadAccounts = `
+	SELECT a.customer, a.currency, funded, balance FROM unnest($2::text[], $3::text[]) AS v (customer, currency), LATERAL (
+		SELECT * FROM account WHERE provider = $1 AND customer = v.customer AND currency = v.currency OFFSET 0 FOR UPDATE) AS a`
+
+// loadAccounts reads and locks, in one order, the accounts that the commands may move.
 func (s *store) loadAccounts(ctx context.Context, tx pgx.Tx, b *book, cs []*command) error {
-	var customers, currencies []string
+	wanted := map[accountKey]bool{}
 	for _, c := range cs {
 		if c.op == do && c.rejected == nil && b.effects[c.key] == nil {
-			customers, currencies = append(customers, c.proposal.Customer), append(currencies, c.proposal.Currency)
+			wanted[accountKey{c.proposal.Customer, c.proposal.Currency}] = true
 		}
 	}
 	for _, e := range b.effects {
 		if e.State == active {
-			customers, currencies = append(customers, e.Customer), append(currencies, e.Currency)
+			wanted[accountKey{e.Customer, e.Currency}] = true
 		}
 	}
-	if len(customers) == 0 {
+	if len(wanted) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT customer, currency, funded, balance FROM account
-		WHERE provider = $1 AND customer = ANY($2) AND currency = ANY($3)
-		ORDER BY customer, currency FOR UPDATE`, b.provider.name, customers, currencies)
+	var customers, currencies []string
+	for _, k := range slices.SortedFunc(maps.Keys(wanted), func(a, b accountKey) int {
+		return cmp.Or(cmp.Compare(a.Customer, b.Customer), cmp.Compare(a.Currency, b.Currency))
+	}) {
+		customers, currencies = append(customers, k.Customer), append(currencies, k.Currency)
+	}
+	rows, err := tx.Query(ctx, loadAccounts, b.provider.name, customers, currencies)
 	if err != nil {
 		return fmt.Errorf("load accounts: %w", err)
 	}
