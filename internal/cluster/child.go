@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,11 @@ import (
 const maxLog = 10 << 20
 
 // thrifty is what the processes get unless the environment says otherwise. Their heaps are a few megabytes, which Go would collect dozens of times a
-// second under load, a fifth of all they do; so they may grow to five times what is in use, not twice.
-var thrifty = []string{"GOGC=400"}
+// second under load, a fifth of all they do; so they may grow to five times what is in use, not twice. And a dozen processes share the machine's
+// processors with their database: each gets half of them, because threads that look for work which another process's are doing cost all of them time.
+func thrifty() []string {
+	return []string{"GOGC=400", fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)/2))}
+}
 
 // child is one run of a process.
 type child struct {
@@ -53,7 +57,7 @@ func (s *spawner) spawn(p Process) (*child, error) {
 	}
 	defer out.Close()
 	cmd := exec.Command(s.executable, p.Args...)
-	cmd.Env = slices.Concat(thrifty, os.Environ(), p.Env, []string{parentEnv + "=3", lockEnv + "=4"})
+	cmd.Env = slices.Concat(thrifty(), os.Environ(), p.Env, []string{parentEnv + "=3", lockEnv + "=4"})
 	cmd.ExtraFiles = []*os.File{s.pipe, s.lock} // from 3 on
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
