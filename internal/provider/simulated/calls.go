@@ -37,7 +37,7 @@ const callsOf = `(
 	UNION
 	SELECT l.id, l.provider, l.operation, l.key, l.order_number, l.status, l.fault, l.at
 	FROM effect e JOIN request_log l ON l.provider = e.provider AND l.key = e.key
-	WHERE e.order_number = $5)`
+	WHERE e.order_number = $5 AND l.order_number = 0)`
 
 func (s *store) requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	from, args := "request_log", []any{f.After, f.Provider, f.Operation, f.Limit}

@@ -74,16 +74,32 @@ func (l *lane) work(ctx context.Context) {
 	for {
 		select {
 		case s := <-l.in:
-			l.commit(ctx, l.gather(s))
+			l.turn(ctx, s)
 			continue
 		default:
 		}
 		select {
 		case s := <-l.in:
-			l.commit(ctx, l.gather(s))
+			l.turn(ctx, s)
 		case <-l.quit:
 			return
 		}
+	}
+}
+
+// mostRest bounds the rest after a transaction.
+const mostRest = 20 * time.Millisecond
+
+// turn commits a batch and rests for as long as that took, so that on a busy machine more calls share the next one. A call that
+// comes after a pause is committed at once.
+func (l *lane) turn(ctx context.Context, first submission) {
+	began := time.Now()
+	l.commit(ctx, l.gather(first))
+	t := time.NewTimer(min(time.Since(began), mostRest))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.quit:
 	}
 }
 
