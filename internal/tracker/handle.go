@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"chorus/inbox"
 	"chorus/internal/choreography"
@@ -17,8 +18,20 @@ import (
 
 // row is an order's row in a transaction that holds its lock.
 type row struct {
-	state Summary
-	facts int32 // the last seq
+	state  Summary
+	facts  int32 // the last seq
+	stored bool  // the row is there, and locked
+}
+
+// receive is Handle for the tracker's own consumer. What it folds leaves no row in the inbox: the fact's own row absorbs a repeat, for good (decision 0020).
+func (t *Tracker) receive(ctx context.Context, tx pgx.Tx, facts []inbox.Fact) ([]inbox.Verdict, error) {
+	verdicts, err := t.Handle(ctx, tx, facts)
+	for i := range verdicts {
+		if verdicts[i].Outcome != inbox.Dead {
+			verdicts[i] = inbox.Verdict{Outcome: inbox.Passed, Why: "folded"}
+		}
+	}
+	return verdicts, err
 }
 
 // Handle folds a batch: an inbox.Handler with four statements, whatever its size. A fact that cannot be read is a dead letter.
@@ -62,13 +75,11 @@ func (t *Tracker) Handle(ctx context.Context, tx pgx.Tx, facts []inbox.Fact) ([]
 	return verdicts, t.save(ctx, tx, orders, rows)
 }
 
-// lock makes the rows that are missing and locks all of them. Partitions of several topics meet the same orders at the same time. Nobody
-// holds a lock on an existing row while inserting, and both statements go by number, so there is no ring of waits.
+// lock locks the rows of sorted orders, and reads them. Those that are not there yet come empty.
 func lock(ctx context.Context, tx pgx.Tx, orders []int64) (map[event.OrderNo]*row, error) {
-	if _, err := tx.Exec(ctx, `
-		INSERT INTO orders (order_no) SELECT n FROM unnest($1::bigint[]) AS n ORDER BY n
-		ON CONFLICT DO NOTHING`, orders); err != nil {
-		return nil, fmt.Errorf("add %d orders: %w", len(orders), err)
+	rows := make(map[event.OrderNo]*row, len(orders))
+	for _, no := range orders {
+		rows[event.OrderNo(no)] = &row{}
 	}
 	found, err := tx.Query(ctx, `
 		SELECT order_no, state, facts FROM orders
@@ -77,24 +88,21 @@ func lock(ctx context.Context, tx pgx.Tx, orders []int64) (map[event.OrderNo]*ro
 		return nil, fmt.Errorf("lock %d orders: %w", len(orders), err)
 	}
 	defer found.Close()
-	rows := make(map[event.OrderNo]*row, len(orders))
 	for found.Next() {
 		var no event.OrderNo
 		var state []byte
-		r := &row{}
-		if err := found.Scan(&no, &state, &r.facts); err != nil {
+		var facts int32
+		if err := found.Scan(&no, &state, &facts); err != nil {
 			return nil, fmt.Errorf("read order: %w", err)
 		}
+		r := rows[no]
+		r.stored, r.facts = true, facts
 		if err := json.Unmarshal(state, &r.state); err != nil {
 			return nil, fmt.Errorf("read the fold of order %s: %w", no, err)
 		}
-		rows[no] = r
 	}
 	if err := found.Err(); err != nil {
 		return nil, fmt.Errorf("lock %d orders: %w", len(orders), err)
-	}
-	if len(rows) < len(orders) {
-		return nil, fmt.Errorf("lock orders: %d of %d are gone", len(orders)-len(rows), len(orders))
 	}
 	return rows, nil
 }
@@ -137,17 +145,50 @@ func (c *factColumns) insert(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-const saveOrders = `
+// savedRows are the rows of orders to write, as a table.
+const savedRows = `
+unnest($1::bigint[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::bigint[],
+       $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::boolean[], $12::text[], $13::timestamptz[])
+    AS n(order_no, state, facts, status, customer, currency, total, placed_at, updated_at, ended_at, needs_attention, waits_for, overdue_at)`
+
+const updateOrders = `
 UPDATE orders AS o SET state = n.state::json, facts = n.facts, status = n.status, customer = n.customer, currency = n.currency, total = n.total,
        placed_at = n.placed_at, updated_at = n.updated_at, ended_at = n.ended_at,
        needs_attention = n.needs_attention, waits_for = nullif(n.waits_for, ''), overdue_at = n.overdue_at
-FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::bigint[],
-            $8::timestamptz[], $9::timestamptz[], $10::timestamptz[], $11::boolean[], $12::text[], $13::timestamptz[])
-     AS n(order_no, state, facts, status, customer, currency, total, placed_at, updated_at, ended_at, needs_attention, waits_for, overdue_at)
+FROM ` + savedRows + `
 WHERE o.order_no = n.order_no`
 
+const insertOrders = `
+INSERT INTO orders (order_no, state, facts, status, customer, currency, total, placed_at, updated_at, ended_at, needs_attention, waits_for, overdue_at)
+SELECT n.order_no, n.state::json, n.facts, n.status, n.customer, n.currency, n.total, n.placed_at, n.updated_at, n.ended_at,
+       n.needs_attention, nullif(n.waits_for, ''), n.overdue_at
+FROM ` + savedRows + `
+ORDER BY n.order_no
+ON CONFLICT DO NOTHING`
+
+// save writes the rows of sorted orders, in at most two statements.
 func (t *Tracker) save(ctx context.Context, tx pgx.Tx, orders []int64, rows map[event.OrderNo]*row) error {
+	var known, fresh []int64
+	for _, no := range orders {
+		if rows[event.OrderNo(no)].stored {
+			known = append(known, no)
+		} else {
+			fresh = append(fresh, no)
+		}
+	}
+	if err := t.write(ctx, tx, updateOrders, known, rows); err != nil {
+		return err
+	}
+	return t.write(ctx, tx, insertOrders, fresh, rows)
+}
+
+// write runs updateOrders or insertOrders. A row that was not there when the others were locked, and is now, was made by the fold of another partition: this one has
+// to begin again, as after any serialization failure.
+func (t *Tracker) write(ctx context.Context, tx pgx.Tx, sql string, orders []int64, rows map[event.OrderNo]*row) error {
 	n := len(orders)
+	if n == 0 {
+		return nil
+	}
 	var (
 		states, statuses, customers, currencies, waitsFor = make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 		facts, totals, attention                          = make([]int32, n), make([]int64, n), make([]bool, n)
@@ -165,9 +206,15 @@ func (t *Tracker) save(ctx context.Context, tx pgx.Tx, orders []int64, rows map[
 		placed[i], updated[i], ended[i] = stamp(s.Placed()), stamp(s.Updated), stamp(s.Ended())
 		waitsFor[i], overdue[i], attention[i] = outlook(s.Waits(t.waits))
 	}
-	if _, err := tx.Exec(ctx, saveOrders, orders, states, facts, statuses, customers, currencies, totals,
-		placed, updated, ended, attention, waitsFor, overdue); err != nil {
+	tag, err := tx.Exec(ctx, sql, orders, states, facts, statuses, customers, currencies, totals,
+		placed, updated, ended, attention, waitsFor, overdue)
+	if err != nil {
 		return fmt.Errorf("save %d orders: %w", n, err)
+	}
+	if tag.RowsAffected() < int64(n) {
+		return fmt.Errorf("save %d orders: %w", n, &pgconn.PgError{
+			Code: "40001", Severity: "ERROR", Message: "an order was first met by two transactions at once",
+		})
 	}
 	return nil
 }

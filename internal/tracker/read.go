@@ -116,7 +116,7 @@ func (t *Tracker) List(ctx context.Context, f Filter) ([]Entry, event.OrderNo, e
 		sql += " AND status = $4"
 	}
 	if f.Attention {
-		sql += " AND (needs_attention OR overdue_at < now())"
+		sql += " AND (needs_attention OR waiting AND overdue_at < now())"
 	}
 	if f.Ended != nil && *f.Ended {
 		sql += " AND ended_at IS NOT NULL"
@@ -176,10 +176,10 @@ func (t *Tracker) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{ByStatus: map[order.Status]int64{}, Waiting: map[string]int64{}, At: time.Now().UTC()}
 	rows, err := t.db.Query(ctx, `
 		SELECT 'status', status, count(*) FROM orders GROUP BY status
-		UNION ALL SELECT 'waits', waits_for, count(*) FROM orders WHERE waits_for IS NOT NULL GROUP BY waits_for
-		UNION ALL SELECT 'attention', '', count(*) FROM orders WHERE needs_attention OR overdue_at < now()
+		UNION ALL SELECT 'waits', waits_for, count(*) FROM orders WHERE waiting GROUP BY waits_for
+		UNION ALL SELECT 'attention', '', count(*) FROM orders WHERE needs_attention OR waiting AND overdue_at < now()
 		UNION ALL SELECT 'person', '', count(*) FROM orders WHERE needs_attention
-		UNION ALL SELECT 'overdue', '', count(*) FROM orders WHERE overdue_at < now()`)
+		UNION ALL SELECT 'overdue', '', count(*) FROM orders WHERE waiting AND overdue_at < now()`)
 	if err != nil {
 		return c, fmt.Errorf("count orders: %w", err)
 	}

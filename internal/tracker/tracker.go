@@ -1,7 +1,7 @@
 // Package tracker keeps the story of every order: the facts of all topics, folded into a timeline with
 // its status and its waits (D4, D10). Reading goes through it; it decides nothing and states nothing.
 //
-// It owns the tables facts and orders of its own database, and the inbox's. Each batch is one transaction with the inbox rows and the
+// It owns the tables facts and orders of its own database, and the inbox's, which holds what could not be folded. Each batch is one transaction with the inbox rows and the
 // fence, so a crash leaves either none of it or all of it. A fold does not depend on the order in which facts come in, so topics may be read at any
 // pace, and a database that is thrown away comes back the same from the topics, as far as retention reaches.
 package tracker
@@ -78,5 +78,5 @@ func (t *Tracker) Consumer(brokers []string, dsn, instance string) (*inbox.Consu
 	return inbox.New(t.log, inbox.Config{
 		Brokers: brokers, Group: Name, Topics: Topics(), Postgres: dsn, Horizon: never, InstanceID: instance, Committed: t.committed,
 		Pace: pace, Together: true,
-	}, t.Handle)
+	}, t.receive)
 }
