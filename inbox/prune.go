@@ -8,15 +8,20 @@ import (
 
 // A row may go when the fact can no longer be new: it occurred before the horizon, so a redelivery is too_old. Both times must have passed: occurred_at is another
 // machine's clock and handled_at the database's. A dead fact's row stays as long as its dead letter is open, for the redrive to compare and set.
+//
+// The index of ages says on which pages to look, from the age of the last batch on, so that a batch does not read again what those before it have emptied. The consumer is
+// compared in a way that keeps the planner from its key, which would have it read all that is not old.
 const pruneSQL = `
-DELETE FROM inbox WHERE ctid = ANY (ARRAY(
-    SELECT i.ctid FROM inbox AS i
-    WHERE i.consumer = $1 AND i.handled_at < now() - $2::interval AND i.occurred_at < now() - $2::interval
-      AND NOT (i.verdict = 'dead' AND EXISTS (
-          SELECT 1 FROM dead_letters AS d WHERE d.consumer = i.consumer AND d.event_id = i.event_id AND d.state = 'open'))
-    ORDER BY i.handled_at
-    LIMIT $3
-    FOR UPDATE SKIP LOCKED))`
+WITH gone AS (
+    DELETE FROM inbox WHERE ctid = ANY (ARRAY(
+        SELECT i.ctid FROM inbox AS i
+        WHERE i.consumer || '' = $1 AND i.handled_at >= $4 AND i.handled_at < now() - $2::interval AND i.occurred_at < now() - $2::interval
+          AND NOT (i.verdict = 'dead' AND EXISTS (
+              SELECT 1 FROM dead_letters AS d WHERE d.consumer = i.consumer AND d.event_id = i.event_id AND d.state = 'open'))
+        LIMIT $3
+        FOR UPDATE SKIP LOCKED))
+    RETURNING handled_at)
+SELECT count(*), coalesce(min(handled_at), $4) FROM gone`
 
 const pruneLettersSQL = `
 DELETE FROM dead_letters WHERE ctid = ANY (ARRAY(
@@ -30,17 +35,17 @@ func Prune(ctx context.Context, db DB, consumer string, age time.Duration, batch
 	if batch < 1 {
 		return 0, fmt.Errorf("prune the inbox of %s: a batch of %d rows", consumer, batch)
 	}
-	for _, sql := range []string{pruneSQL, pruneLettersSQL} {
-		for {
-			tag, err := db.Exec(ctx, sql, consumer, age, batch)
-			if err != nil {
-				return deleted, fmt.Errorf("prune the inbox of %s: %w", consumer, err)
-			}
-			deleted += tag.RowsAffected()
-			if tag.RowsAffected() < int64(batch) {
-				break
-			}
+	for from, n := time.Unix(0, 0), int64(batch); n == int64(batch); deleted += n {
+		if err := db.QueryRow(ctx, pruneSQL, consumer, age, batch, from).Scan(&n, &from); err != nil {
+			return deleted, fmt.Errorf("prune the inbox of %s: %w", consumer, err)
 		}
+	}
+	for n := int64(batch); n == int64(batch); deleted += n {
+		tag, err := db.Exec(ctx, pruneLettersSQL, consumer, age, batch)
+		if err != nil {
+			return deleted, fmt.Errorf("prune the dead letters of %s: %w", consumer, err)
+		}
+		n = tag.RowsAffected()
 	}
 	return deleted, nil
 }
