@@ -47,8 +47,8 @@ func Plan(ctx context.Context, tx pgx.Tx, planned []Planned) error {
 	return plan(ctx, tx, planned, nil)
 }
 
-// mostPlanned bounds the calls of one statement, which joins them with what it inserted.
-const mostPlanned = 64
+// mostPlanned bounds the calls of one statement.
+const mostPlanned = 256
 
 // plan has b begin what it can; nil begins nothing.
 func plan(ctx context.Context, tx pgx.Tx, planned []Planned, b *Begun) error {
@@ -185,20 +185,22 @@ func uuid(id event.ID) *[16]byte {
 	return (*[16]byte)(&id)
 }
 
-// insertSQL returns the calls that begin. None does while its provider wants to be left alone, which another replica may know.
+// insertSQL returns the calls that begin. None does while its provider wants to be left alone, which another replica may know. Each has its id beforehand, so that
+// what goes with the inserted ones is found in one table of them: a join by their keys would compare each with each.
 const insertSQL = `
 	WITH planned AS (
-		SELECT *, lease > 0 AND NOT EXISTS (SELECT FROM call_pauses AS cp WHERE cp.provider = p.provider AND until > now()) AS begins
+		SELECT *, nextval('calls_id_seq') AS id, lease > 0 AND NOT EXISTS (SELECT FROM call_pauses AS cp WHERE cp.provider = p.provider AND until > now()) AS begins
 		  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::text[], $7::text[], $8::text[],
 		              $9::timestamptz[], $10::text[], $11::text[], $12::uuid[], $13::integer[], $14::text[], $15::text[], $16::bytea[],
 		              $17::float8[], $18::text[], $19::text[], $20::text[])
 		    AS p (order_no, step, op, generation, key, provider, reference, reason,
 		          deadline, state, phase, causation_id, hop, traceparent, tracestate, body, lease, method, url, headers)
 	), inserted AS (
-		INSERT INTO calls (order_no, step, op, generation, key, provider, reference, reason,
+		INSERT INTO calls (id, order_no, step, op, generation, key, provider, reference, reason,
 		                   deadline, state, phase, causation_id, hop, traceparent, tracestate,
 		                   running, exchanges, lease_token, lease_owner, due_at)
-		SELECT order_no, step, op, generation, key, provider, reference, reason,
+		OVERRIDING SYSTEM VALUE
+		SELECT id, order_no, step, op, generation, key, provider, reference, reason,
 		       deadline, state::jsonb, phase, causation_id, hop, traceparent, tracestate,
 		       begins, begins::integer, begins::integer, CASE WHEN begins THEN $21 END,
 		       CASE WHEN begins THEN clock_timestamp() + lease * interval '1 second' ELSE now() END
@@ -207,14 +209,10 @@ const insertSQL = `
 		RETURNING id, key, running
 	), bodies AS (
 		INSERT INTO call_bodies (call_id, body)
-		SELECT i.id, p.body
-		  FROM inserted AS i JOIN planned AS p ON p.key = i.key
-		 WHERE p.body IS NOT NULL
+		SELECT id, body FROM planned WHERE body IS NOT NULL AND id IN (SELECT id FROM inserted)
 	), starts AS (
 		INSERT INTO call_attempts (call_id, n, part, kind, owner, method, url, headers)
-		SELECT i.id, 1, 'start', p.phase, $21, p.method, p.url, p.headers::jsonb
-		  FROM inserted AS i JOIN planned AS p ON p.key = i.key
-		 WHERE i.running
+		SELECT id, 1, 'start', phase, $21, method, url, headers::jsonb FROM planned WHERE begins AND id IN (SELECT id FROM inserted)
 	)
 	SELECT id, key FROM inserted WHERE running`
 
