@@ -116,10 +116,10 @@ func (c Config) withDefaults() (Config, error) {
 		fault("kafka: %w", err)
 	}
 	if len(c.Brokers) == 0 {
-		fault("no Kafka broker")
+		fault("no Kafka broker: --brokers HOST:PORT, or brokers: in the file of --config")
 	}
 	if len(c.Sources) == 0 {
-		fault("no source")
+		fault("no source: --source NAME=postgres://…, or sources: in the file of --config")
 	}
 	seen := map[string]bool{}
 	sources := make([]Source, len(c.Sources))

@@ -22,7 +22,8 @@ import (
 // Outbox Event Router. The reader of the session uses it alone.
 type dropin struct {
 	connector *debezium.Connector
-	tables    map[uint32]compiled // by OID
+	tables    map[uint32]compiled  // by OID
+	captured  map[uint32]wal.Table // by OID, as the catalog named them when the session began
 }
 
 // compiled is a table as it was announced last.
@@ -222,16 +223,25 @@ func (s *session) tableOf(ctx context.Context, r *wal.Relation) (*debezium.Table
 	if c := s.dropin.tables[r.OID]; c.relation == r {
 		return c.table, nil
 	}
+	announced := *r
 	if !s.dropin.connector.Captures(r.Table.Schema, r.Table.Name) {
-		s.dropin.tables[r.OID] = compiled{relation: r}
-		return nil, nil
+		captured, renamed := s.dropin.captured[r.OID]
+		if !renamed {
+			s.dropin.tables[r.OID] = compiled{relation: r}
+			return nil, nil
+		}
+		// Debezium would pass the rows over in silence.
+		s.once("renamed "+r.Table.String(), func() {
+			s.log.Warn("rows come under a name that is not captured, of a table that is: it was renamed; they are published", "name", r.Table.String(), "table", captured.String())
+		})
+		announced.Table = captured
 	}
 	db, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = db.Close(context.WithoutCancel(ctx)) }()
-	t, err := s.compile(ctx, db, r)
+	t, err := s.compile(ctx, db, &announced)
 	if err != nil {
 		return nil, err
 	}

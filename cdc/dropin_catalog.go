@@ -104,7 +104,7 @@ func (s *source) checkDropIn(c catalog) error {
 		return publicationMissing(s.cfg)
 	case !c.Publication && d.AutoCreate == "disabled":
 		return problem{fmt.Sprintf("publication %s does not exist, and publication.autocreate.mode is disabled", s.cfg.Publication), "create it before the slot"}
-	case !c.Publication && d.AutoCreate == "filtered" && len(c.Tables) == 0:
+	case d.AutoCreate == "filtered" && len(c.Tables) == 0:
 		return problem{"no table of the database is captured", "correct table.include.list, or create the table; the publisher goes on by itself"}
 	case c.Publication && !c.Inserts:
 		return problem{fmt.Sprintf("publication %s does not publish inserts", s.cfg.Publication),

@@ -130,6 +130,9 @@ func (s *source) recover(ctx context.Context, o RecoverOptions) (r Recovery, err
 		if err := s.noteLoss(ctx, db, t.table, &r); err != nil {
 			return r, err
 		}
+		if err := t.noteUntimed(ctx, db, &r); err != nil {
+			return r, err
+		}
 	}
 	if send != nil {
 		if err := send.flush(ctx); err != nil {
@@ -206,6 +209,21 @@ func (s *source) noteLoss(ctx context.Context, db *pgx.Conn, t wal.Table, r *Rec
 	return nil
 }
 
+// noteUntimed tells of rows that no bound takes.
+func (s selected) noteUntimed(ctx context.Context, db *pgx.Conn, r *Recovery) error {
+	if s.column == "" || s.From.IsZero() && s.To.IsZero() {
+		return nil
+	}
+	var n int64
+	if err := db.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s IS NULL", quoteTable(s.table), quoteIdentifier(s.column))).Scan(&n); err != nil {
+		return fmt.Errorf("count the rows of table %s without a time: %w", s.table, err)
+	}
+	if n > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d rows of table %s have no %s, and a bound leaves them out; without --from and --to they come last", n, s.table, s.column))
+	}
+	return nil
+}
+
 // noteBounds tells when the table begins later than what was asked for.
 func (r *Recovery) noteBounds(o RecoverOptions) {
 	if !o.From.IsZero() && r.Rows > 0 && r.Oldest.After(o.From.Add(time.Minute)) {
@@ -214,9 +232,21 @@ func (r *Recovery) noteBounds(o RecoverOptions) {
 	}
 }
 
-// pages goes through the selected rows, from a place on, in short statements: a
-// long one would keep vacuum from the whole database.
+// pages goes through the selected rows, from a place on.
 func (r *tableReader) pages(ctx context.Context, s selected, after *place, do func(reread) error) error {
+	rest, some := s.untimed()
+	if some && after != nil && after.Time == "" {
+		return r.part(ctx, rest, after, do)
+	}
+	if err := r.part(ctx, s, after, do); err != nil || !some {
+		return err
+	}
+	return r.part(ctx, rest, nil, do)
+}
+
+// part goes through them in short statements: a long one would keep vacuum from
+// the whole database.
+func (r *tableReader) part(ctx context.Context, s selected, after *place, do func(reread) error) error {
 	const limit = 1000
 	idColumn := r.idColumn()
 	for {

@@ -151,3 +151,20 @@ func TestRecoverOfADebeziumOutbox(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 }
+
+// Rows without a time come last, however many rows there are, and one of no finite time spoils nothing.
+func TestRecoverTakesRowsWithoutATime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.insert(1500, "1")
+	r.exec(`ALTER TABLE outbox ALTER COLUMN occurredat DROP NOT NULL`)
+	r.exec(`UPDATE outbox SET occurredat = NULL WHERE ctid IN (SELECT ctid FROM outbox LIMIT 1100)`)
+	r.exec(`UPDATE outbox SET occurredat = 'infinity' WHERE ctid = (SELECT max(ctid) FROM outbox WHERE occurredat IS NOT NULL)`)
+	if done := r.recover(cdc.RecoverOptions{}); done.Rows != 1500 {
+		t.Errorf("%d rows of 1500", done.Rows)
+	}
+	done := r.recover(cdc.RecoverOptions{Selection: ever})
+	if done.Rows != 400 || !strings.Contains(strings.Join(done.Notes, " "), "1100 rows of table public.outbox have no occurredat") {
+		t.Errorf("%d rows of the 400 with a time, notes %q", done.Rows, done.Notes)
+	}
+}

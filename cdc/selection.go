@@ -28,7 +28,15 @@ type selected struct {
 	Selection
 	table  wal.Table
 	column string // of the time; empty when the table has none
+	none   string // set for the rows without a time, of this column
 	tracks bool   // the server keeps the times of commits
+}
+
+// untimed are the rows that have no time, which stand behind the others. A bound leaves them out.
+func (s selected) untimed() (selected, bool) {
+	rest := s
+	rest.column, rest.none = "", s.column
+	return rest, s.column != "" && s.From.IsZero() && s.To.IsZero()
 }
 
 // place is where a row is in that order. It holds for as long as the table is
@@ -140,6 +148,9 @@ func (s selected) where(idColumn string, after *place) string {
 		}
 		and("t.%s::text IN (%s)", quoteIdentifier(idColumn), strings.Join(quoted, ", "))
 	}
+	if s.none != "" {
+		and("t.%s IS NULL", quoteIdentifier(s.none))
+	}
 	switch {
 	case after == nil:
 	case s.column == "":
@@ -155,16 +166,17 @@ func (s selected) where(idColumn string, after *place) string {
 // page selects the next rows: the time of the record, the place, the columns.
 // The time is that of the commit, when the server keeps it.
 func (s selected) page(idColumn string, after *place, limit int) string {
-	moment, order := "NULL::timestamptz", ""
+	moment, order, timed := "NULL::timestamptz", "", ""
 	if s.column != "" {
+		timed = " AND t." + quoteIdentifier(s.column) + " IS NOT NULL"
 		moment, order = "t."+quoteIdentifier(s.column)+"::timestamptz", "t."+quoteIdentifier(s.column)+", t.cmin::text::bigint, "
 	}
 	written := moment
 	if s.tracks {
 		moment = "coalesce(pg_xact_commit_timestamp(t.xmin), " + moment + ")"
 	}
-	return fmt.Sprintf("SELECT (extract(epoch FROM %s) * 1000000)::bigint, %s::text, t.cmin, t.tableoid, t.ctid, pg_relation_filenode(t.tableoid), t.* FROM %s AS t WHERE %s ORDER BY %st.tableoid, t.ctid LIMIT %d",
-		moment, written, quoteTable(s.table), s.where(idColumn, after), order, limit)
+	return fmt.Sprintf("SELECT CASE WHEN isfinite(%[1]s) THEN (extract(epoch FROM %[1]s) * 1000000)::bigint END, %s::text, t.cmin, t.tableoid, t.ctid, pg_relation_filenode(t.tableoid), t.* FROM %s AS t WHERE %s ORDER BY %st.tableoid, t.ctid LIMIT %d",
+		moment, written, quoteTable(s.table), s.where(idColumn, after)+timed, order, limit)
 }
 
 const placeColumns = 6 // before those of the table, in page

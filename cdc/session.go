@@ -144,6 +144,10 @@ func (s *source) open(ctx context.Context, g ground) (ses *session, err error) {
 	ses.take = ses.takeOwn
 	if s.dropin != nil {
 		clear(s.dropin.tables) // they are announced anew
+		s.dropin.captured = make(map[uint32]wal.Table, len(g.Tables))
+		for _, t := range g.Tables {
+			s.dropin.captured[t.OID] = t.Table
+		}
 		ses.decoder, ses.take = wal.NewFeed(debezium.Unchanged()), ses.takeChange
 	}
 	if s.exactlyOnce() {
