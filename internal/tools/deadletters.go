@@ -57,7 +57,7 @@ func (c *LettersListCmd) Run(ctx context.Context, _ *slog.Logger) error {
 	c.table(func(row func(...string)) {
 		row("LETTER", "STATE", "REASON", "TYPE", "ORDER", "WHERE", "SINCE", "DETAIL")
 		for _, l := range letters {
-			row(Letter{l.Participant, l.ID}.String(), l.State, l.Reason, l.EventType, l.Key,
+			row(Letter{l.Participant, l.ID}.String(), l.State, l.Reason, shorten(l.EventType, 40), shorten(l.Key, 24),
 				fmt.Sprintf("%s/%d@%d", l.Topic, l.Partition, l.Offset), l.FirstFailedAt.Local().Format(time.DateTime), shorten(l.Detail, 80))
 		}
 	})
