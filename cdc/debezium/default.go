@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	literalDefault  = regexp.MustCompile(`'([^']*(?:''[^']*)*)'`)
+	literalDefault  = regexp.MustCompile(`'([^'\n\r\x{85}\x{2028}\x{2029}]*)'`) // Debezium takes a doubled quote for its end
 	functionDefault = regexp.MustCompile(`^[(]?[A-Za-z0-9_.]+\((?:.+(?:, ?.+)*)?\)`)
 )
 
@@ -41,7 +41,7 @@ func defaultOf(t Type, expression string, conv convert) any {
 		if found == nil {
 			return nil
 		}
-		text = strings.ReplaceAll(found[1], "''", "'")
+		text = found[1]
 	}
 	if t.OID == oidBool {
 		text = map[bool]string{true: "t", false: "f"}[strings.EqualFold(text, "true")]

@@ -75,6 +75,9 @@ func (e *expander) structSchema(key string, n *node) (*connect.Schema, error) {
 		if err != nil {
 			return nil, err
 		}
+		if fs != nil && field == "" {
+			return nil, errNoName
+		}
 		if fs != nil && s.Field(field) < 0 {
 			s.Fields = append(s.Fields, connect.Field{Name: field, Schema: fs})
 		}
@@ -82,7 +85,11 @@ func (e *expander) structSchema(key string, n *node) (*connect.Schema, error) {
 	return s, nil
 }
 
-var errNoSchema = errors.New("array has no member with a schema")
+// What ends an expansion.
+var (
+	errNoSchema = errors.New("array has no member with a schema")
+	errNoName   = errors.New("member has no name, which Connect needs")
+)
 
 // itemSchema is the schema of the members of an array. Those of objects are
 // merged, in the order in which they come first; Debezium merges them in the

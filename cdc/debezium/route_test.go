@@ -34,6 +34,9 @@ func TestColumnTypes(t *testing.T) {
 		"timestamp":              {Type{OID: oidTimestamp, Mod: -1}, "2026-01-02 03:04:05.678901", "1767323045678901", nil},
 		"timestamp(3)":           {Type{OID: oidTimestamp, Mod: 3}, "2026-01-02 03:04:05.678", "1767323045678", nil},
 		"timestamp infinity":     {Type{OID: oidTimestamp, Mod: -1}, "infinity", "9223372036825200000", nil},
+		"in milliseconds":        {Type{OID: oidTimestamp, Mod: 3}, "-infinity", "-9223372036832400", nil},
+		"in nanoseconds":         {Type{OID: oidTimestamp, Mod: -1}, "infinity", "9223372036854775807", []string{"time.precision.mode=nanoseconds"}},
+		"date infinity":          {Type{OID: oidDate, Mod: -1}, "infinity", "-2147472692", nil},
 		"timestamp before epoch": {Type{OID: oidTimestamp, Mod: 3}, "1969-12-31 23:59:59.5", "-500", nil},
 		"timestamptz":            {Type{OID: oidTimestamptz, Mod: -1}, "2026-01-02 01:04:05.6+00", "2026-01-02T01:04:05.600000Z", nil},
 		"timestamptz(0)":         {Type{OID: oidTimestamptz, Mod: 0}, "2026-01-02 01:04:05+00", "2026-01-02T01:04:05Z", nil},
@@ -70,7 +73,7 @@ func TestColumnTypes(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	for expression, want := range map[string]string{
-		`'none'::text`: "none", `'it''s'::character varying`: "it's", `NULL::text`: "<nil>", ``: "<nil>", `lower('X'::text)`: "", `'a'::text || 'b'::text`: "a",
+		`'none'::text`: "none", `'it''s'::character varying`: "it", `NULL::text`: "<nil>", ``: "<nil>", `lower('X'::text)`: "", `'a'::text || 'b'::text`: "a",
 	} {
 		k := connector(t, Settings{}, ".table.fields.additional.placement=x:header")
 		r := routed(t, outbox(k, Column{Name: "x", Type: Type{OID: oidText}, Default: expression}), row("{}", "NULL"))

@@ -33,10 +33,14 @@ const (
 	zonedTimestamp = "io.debezium.time.ZonedTimestamp"
 )
 
-// What an infinite timestamp becomes, in microseconds.
+// What an infinite timestamp becomes, in microseconds, and an infinite date, in
+// days: PostgreSQL's own number for it, counted from 1970 with an overflow.
 const (
 	infinity         = 9223372036825200000
 	negativeInfinity = -9223372036832400000
+
+	infiniteDate         = -2147472692
+	negativeInfiniteDate = -2147472691
 )
 
 func (k kinds) temporal(t Type) (*connect.Schema, convert) {
@@ -61,7 +65,7 @@ func (k kinds) temporal(t Type) (*connect.Schema, convert) {
 	case oidTimestamp:
 		switch {
 		case k.time == "nanoseconds":
-			return of(connect.Int64, nanoTimestamp), timestamp(func(micros int64) any { return micros * 1000 })
+			return of(connect.Int64, nanoTimestamp), timestamp(nanos)
 		case strings.HasPrefix(k.time, "adaptive") && precision <= 3:
 			return of(connect.Int64, milliTimestamp), timestamp(func(micros int64) any { return floorDiv(micros, 1000) })
 		}
@@ -72,6 +76,20 @@ func (k kinds) temporal(t Type) (*connect.Schema, convert) {
 		return of(connect.String, "io.debezium.time.ZonedTime"), zonedTime
 	}
 	return of(connect.Int64, "io.debezium.time.MicroDuration"), interval
+}
+
+// nanos is a time in nanoseconds, null when that is no number of 64 bits. An
+// infinite one is the greatest or least number.
+func nanos(micros int64) any {
+	switch {
+	case micros == infinity:
+		return int64(math.MaxInt64)
+	case micros == negativeInfinity:
+		return int64(math.MinInt64)
+	case micros > math.MaxInt64/1000 || micros < math.MinInt64/1000:
+		return nil
+	}
+	return micros * 1000
 }
 
 func floorDiv(a, b int64) int64 {
@@ -108,9 +126,9 @@ func instant(text string) (time.Time, error) {
 func days(b []byte) (any, error) {
 	switch string(b) {
 	case "infinity":
-		return int32(math.MaxInt32), nil
+		return int32(infiniteDate), nil
 	case "-infinity":
-		return int32(math.MinInt32), nil
+		return int32(negativeInfiniteDate), nil
 	}
 	at, err := instant(string(b))
 	return int32(floorDiv(at.Unix(), 24*60*60)), err
@@ -120,9 +138,9 @@ func timestamp(of func(micros int64) any) convert {
 	return func(b []byte) (any, error) {
 		switch string(b) {
 		case "infinity":
-			return int64(infinity), nil
+			return of(infinity), nil
 		case "-infinity":
-			return int64(negativeInfinity), nil
+			return of(negativeInfinity), nil
 		}
 		at, err := instant(string(b))
 		return of(at.UnixMicro()), err

@@ -1,0 +1,3 @@
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, d, t0, t3, t6, z) VALUES ('00000000-0000-4000-8000-000000000005', 'order', 'o-1', 'T', 'p', 'infinity', 'infinity', 'infinity', 'infinity', 'infinity');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, d, t0, t3, t6, z) VALUES ('00000000-0000-4000-8000-000000000006', 'order', 'o-1', 'T', 'p', '-infinity', '-infinity', '-infinity', '-infinity', '-infinity');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, d, t0, t3, t6, z, ti, ti3) VALUES ('00000000-0000-4000-8000-000000000007', 'order', 'o-1', 'T', 'p', '5874897-12-31', '4713-01-01 BC', '0001-12-31 23:59:59.999 BC', '2262-04-12', '9999-12-31 23:59:59.999999+00', '24:00:00', '23:59:59.9996');

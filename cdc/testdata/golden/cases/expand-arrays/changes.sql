@@ -1,0 +1,12 @@
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000015', 'order', 'o-1', 'T', '{"a":[1,3000000000]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000016', 'order', 'o-1', 'T', '{"a":[1,2.5]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000017', 'order', 'o-1', 'T', '{"a":[null]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000018', 'order', 'o-1', 'T', '{"a":[[1],[2,3]]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000019', 'order', 'o-1', 'T', '{"a":[[]]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000020', 'order', 'o-1', 'T', '{"a":[true,false]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000021', 'order', 'o-1', 'T', '{"a":["",null]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000022', 'order', 'o-1', 'T', '{"a":[null,1]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000023', 'order', 'o-1', 'T', '{"a":[1,"x"]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000024', 'order', 'o-1', 'T', '{"a":[{"b":null}]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000025', 'order', 'o-1', 'T', '{"a":[{"b":1},{"b":"x"}]}');
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000026', 'order', 'o-1', 'T', '{"a":[{},{}]}');

@@ -1,0 +1,1 @@
+CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text, payload text DEFAULT 'dp', d_int int DEFAULT 7, d_text text DEFAULT 'it''s', d_num numeric(5,2) DEFAULT 1.5, d_now timestamp DEFAULT '2020-01-01', d_bool boolean DEFAULT true, d_date date DEFAULT '2020-02-02');

@@ -1,0 +1,16 @@
+BEGIN;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000109', 'order', 'o-1', 'T', '1');
+SAVEPOINT a;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000110', 'order', 'o-1', 'T', '2');
+SAVEPOINT b;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000111', 'order', 'o-1', 'T', '3');
+ROLLBACK TO SAVEPOINT a;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000112', 'order', 'o-1', 'T', '4');
+SAVEPOINT c;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000113', 'order', 'o-1', 'T', '5');
+RELEASE SAVEPOINT c;
+UPDATE outbox SET payload = 'x' WHERE payload = '4';
+DELETE FROM outbox WHERE payload = '5';
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000114', 'order', 'o-1', 'T', '6');
+COMMIT;
+INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES ('00000000-0000-4000-8000-000000000115', 'order', 'o-1', 'T', '7');
