@@ -179,6 +179,9 @@ func (s Source) withDefaults() (Source, error) {
 }
 
 func (s Source) checkDSN() error {
+	if strings.TrimSpace(s.DSN) == "" { // the driver would take it for the server that the environment means
+		return errors.New("no dsn")
+	}
 	_, err := pgx.ParseConfig(s.DSN) // pgx leaves the password out of its error
 	return err
 }

@@ -23,17 +23,25 @@ func (c Config) load() (Config, error) {
 	if err != nil {
 		return c, err
 	}
+	if c, err = c.read(text); err != nil {
+		return c, fmt.Errorf("%s: %w", c.File, err)
+	}
+	return c, nil
+}
+
+// read is load for the text of a file.
+func (c Config) read(text []byte) (Config, error) {
 	connector, ok, err := readConnector(text)
 	switch {
 	case err != nil:
-		return c, fmt.Errorf("%s: %w", c.File, err)
+		return c, err
 	case ok:
 		c.Sources = append(c.Sources, connector)
 		if servers := connector.Debezium["producer.override.bootstrap.servers"]; servers != "" && len(c.Brokers) == 0 {
 			c.Brokers = strings.Split(strings.ReplaceAll(servers, " ", ""), ",")
 		}
 		if kafka, ok, err := securityOf(connector.Debezium); err != nil {
-			return c, fmt.Errorf("%s: %w", c.File, err)
+			return c, err
 		} else if ok {
 			c.Kafka = kafka // of the tools too
 		}
@@ -41,19 +49,29 @@ func (c Config) load() (Config, error) {
 	}
 	sources := c.Sources
 	c.Sources = nil
-	if err := yaml.UnmarshalWithOptions(text, &c, yaml.Strict()); err != nil {
-		return c, fmt.Errorf("%s: %w", c.File, err)
+	if err := readYAML(text, &c); err != nil {
+		return c, err
 	}
 	if c.Kafka.Password, err = resolve(c.Kafka.Password); err != nil {
-		return c, fmt.Errorf("%s: kafka: %w", c.File, err)
+		return c, fmt.Errorf("kafka: %w", err)
 	}
 	for i, s := range c.Sources {
 		if c.Sources[i], err = s.resolved(); err != nil {
-			return c, fmt.Errorf("%s: source %q: %w", c.File, s.Name, err)
+			return c, fmt.Errorf("source %q: %w", s.Name, err)
 		}
 	}
 	c.Sources = append(sources, c.Sources...)
 	return c, nil
+}
+
+// readYAML is strict. The library panics at some texts that are no YAML.
+func readYAML(text []byte, c *Config) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("this is no YAML: %v", why)
+		}
+	}()
+	return yaml.UnmarshalWithOptions(text, c, yaml.Strict())
 }
 
 // readConnector reads what is posted to Kafka Connect, {"name", "config"}, or

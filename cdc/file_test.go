@@ -1,12 +1,14 @@
 package cdc
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestReadConnector(t *testing.T) {
@@ -56,6 +58,34 @@ func FuzzReadConnector(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if s, ok, err := readConnector(text); ok && err == nil && s.DSN == "" {
 			t.Errorf("a connector without a database: %+v", s)
+		}
+	})
+}
+
+// FuzzReadFile: whatever a file holds, it is refused or makes sources that have what they need.
+func FuzzReadFile(f *testing.F) {
+	f.Add([]byte("brokers: [a:1]\nsources:\n  - name: shop\n    dsn: postgres://db/shop\n    debezium: {route.by.field: x}\n    on_refused: quarantine\n"))
+	f.Add([]byte("sources: [{name: a, dsn: 'host=b', table: x.y, position_table: none}]\nkafka: {tls: true, sasl: PLAIN, user: u, password: '${env:HOME}'}\nprune_after: 3h\nbrokers: [b]"))
+	f.Add([]byte(`{"name": "shop", "config": {"connector.class": "x", "database.hostname": "db", "database.dbname": "shop", "topic.prefix": "p", "producer.override.bootstrap.servers": "k:1"}}`))
+	m := newMetrics(prometheus.NewRegistry())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Config{}.read(text)
+		if err == nil {
+			c, err = c.withDefaults()
+		}
+		if err != nil {
+			return
+		}
+		for _, s := range c.Sources {
+			if source := newSource(slog.New(slog.DiscardHandler), c, s, m); s.Debezium != nil {
+				if source.becomeDropIn() != nil {
+					return
+				}
+				s = source.cfg
+			}
+			if s.Name == "" || s.DSN == "" || !slotName.MatchString(s.Slot) || s.Publication == "" || s.Delivery == "" || s.OnRefused == "" {
+				t.Errorf("a source that lacks something: %+v", s)
+			}
 		}
 	})
 }
