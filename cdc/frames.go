@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 )
 
 // frames cuts the messages of the server out of what is read from the
@@ -18,6 +19,7 @@ type frames struct {
 	buf        []byte
 	start, end int // of what is read and not given away
 	left       int // bytes of the present message that a reader by Read has still to get
+	pace       pace
 }
 
 const (
@@ -40,6 +42,7 @@ func (f *frames) next() (kind byte, body []byte, err error) {
 	}
 	m := f.buf[f.start : f.start+n : f.start+n]
 	f.start += n
+	f.pace.messages++
 	return m[0], m[frameHeader:], nil
 }
 
@@ -59,6 +62,9 @@ func (f *frames) length() (int, error) {
 func (f *frames) have(n int) error {
 	for f.end-f.start < n {
 		f.makeRoom(n)
+		if f.pace.due(time.Now()) {
+			pause(busyPause)
+		}
 		got, err := f.source.Read(f.buf[f.end:])
 		f.end += got
 		switch {
