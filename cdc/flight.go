@@ -26,6 +26,9 @@ type flight struct {
 	mu       sync.Mutex // guards what follows
 	tracker  *progress.Tracker
 	bytes    int
+	held     int       // records that were handed to the client to gather
+	away     int       // and those that were told to leave, and are not acknowledged
+	busy     bool      // they gather for as long as they may
 	lost     int       // records that Kafka refused: they are never acknowledged
 	progress time.Time // of the last acknowledgement, or of the first record after none was in flight
 	seen     wal.LSN   // up to where the server has looked, by its last keepalive
@@ -56,19 +59,8 @@ func (f *flight) keepalive(end wal.LSN) {
 	f.seen = end
 }
 
-// add takes a record of the open transaction in, when there is room. A record
+// tryAdd takes a record of the open transaction in, when there is room. A record
 // that is larger than all room is let in alone.
-func (f *flight) add(ctx context.Context, bytes int) error {
-	for {
-		if f.tryAdd(bytes) {
-			return nil
-		}
-		if err := f.wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
 func (f *flight) tryAdd(bytes int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,17 +73,43 @@ func (f *flight) tryAdd(bytes int) bool {
 	}
 	f.tracker.Sent()
 	f.bytes += bytes
+	f.held++
 	return true
 }
 
-// acked takes records of a transaction out that Kafka has for good.
-func (f *flight) acked(id progress.ID, n, bytes int, now time.Time) {
+// leaves tells whether what was handed to the client is to leave now: when
+// nothing is on its way. Else it gathers until that is acknowledged, as with
+// TCP's Nagle, or for as long as it may linger, as all of a busy stream does:
+// large requests cost everybody less.
+func (f *flight) leaves(busy bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy = busy
+	return f.depart()
+}
+
+func (f *flight) depart() bool {
+	if f.busy || f.away > 0 || f.held == 0 {
+		return false
+	}
+	f.away, f.held = f.held, 0
+	return true
+}
+
+// acked takes records of a transaction out that Kafka has for good. It tells
+// whether others are to leave now.
+func (f *flight) acked(id progress.ID, n, bytes int, now time.Time) (leave bool) {
 	f.mu.Lock()
 	f.tracker.Acked(id, n)
 	f.bytes -= bytes
 	f.progress = now
+	if f.away -= n; f.away < 0 { // some had not waited for it: their batch was full, or their time over
+		f.held, f.away = max(0, f.held+f.away), 0
+	}
+	leave = f.depart()
 	f.mu.Unlock()
 	f.signal()
+	return leave
 }
 
 // refused gives a record up. Its transaction is never confirmed.

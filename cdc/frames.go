@@ -46,6 +46,12 @@ func (f *frames) next() (kind byte, body []byte, err error) {
 	return m[0], m[frameHeader:], nil
 }
 
+// ready tells whether there is a whole message.
+func (f *frames) ready() bool {
+	have := f.end - f.start
+	return have >= frameHeader && have > int(binary.BigEndian.Uint32(f.buf[f.start+1:]))
+}
+
 // length of the message that begins at start.
 func (f *frames) length() (int, error) {
 	if err := f.have(frameHeader); err != nil {

@@ -21,8 +21,9 @@ type producer struct {
 	client *kgo.Client
 	topics map[string]*topic // by aggregate type (of a drop-in by name); used by the session's reader alone
 	absent map[string]absence
-	limits sync.Map   // topic to bytes (int32); the client's goroutines ask for it
-	create *newTopics // nil: topics are not made here
+	limits sync.Map        // topic to bytes (int32); the client's goroutines ask for it
+	over   context.Context // has ended
+	create *newTopics      // nil: topics are not made here
 
 	servers []kgo.Opt // how to reach Kafka
 }
@@ -60,7 +61,9 @@ func (s *source) newProducer(tx *transactional) (*producer, error) {
 }
 
 func newProducer(cfg Config, name string, d *dropin, tx *transactional) (*producer, error) {
-	p := &producer{topics: map[string]*topic{}, absent: map[string]absence{}, servers: []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID("chorus-cdc-" + name)}}
+	over, end := context.WithCancel(context.Background())
+	end()
+	p := &producer{over: over, topics: map[string]*topic{}, absent: map[string]absence{}, servers: []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID("chorus-cdc-" + name)}}
 	secured, err := cfg.Kafka.options()
 	if err != nil {
 		return nil, err
@@ -84,9 +87,8 @@ func newProducer(cfg Config, name string, d *dropin, tx *transactional) (*produc
 		kgo.RequiredAcks(kgo.AllISRAcks()), // idempotence is on by default, and keeps the order over retries
 		kgo.RecordPartitioner(placed()),
 		kgo.ProducerBatchCompression(compression),
-		// A record goes out at once when nothing is in flight, and otherwise
-		// with whatever came while the requests before it were on their way.
-		kgo.ProducerLinger(0),
+		// At most, since most are told to leave before; see flight.leaves.
+		kgo.ProducerLinger(linger),
 		// A record is retried until Kafka has it or refuses it: no limit of
 		// retries or time. The session bounds what is in flight, so that its
 		// waiting can be interrupted; these must never be what blocks.
@@ -107,6 +109,14 @@ func newProducer(cfg Config, name string, d *dropin, tx *transactional) (*produc
 	p.client = client
 	return p, nil
 }
+
+// linger is how long a record may wait for others to go with it.
+const linger = 5 * time.Millisecond
+
+// leave has all that was handed to the client leave now, as far as it may have
+// requests open. It waits for nothing: Flush starts what lingers, and waits only
+// while its context lasts.
+func (p *producer) leave() { _ = p.client.Flush(p.over) }
 
 // limit is asked by the client when it first meets a partition of the topic,
 // which is after the topic was looked up.

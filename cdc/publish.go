@@ -87,8 +87,11 @@ func (p *publisher) stretch() stretch {
 // too much is in flight.
 func (p *publisher) send(ctx context.Context, r *kgo.Record, n int) error {
 	if p.exactly == nil {
-		if err := p.flight.add(ctx, n); err != nil {
-			return err
+		for !p.flight.tryAdd(n) {
+			p.leave(false)
+			if err := p.flight.wait(ctx); err != nil {
+				return err
+			}
 		}
 		if discards {
 			p.promise(r, nil)
@@ -107,6 +110,13 @@ func (p *publisher) send(ctx context.Context, r *kgo.Record, n int) error {
 	}
 	p.exactly.gathering.add(p.stretch(), r, n)
 	return nil
+}
+
+// leave has what was handed to the client leave; see flight.leaves.
+func (p *publisher) leave(busy bool) {
+	if p.exactly == nil && p.flight.leaves(busy) {
+		p.out.leave()
+	}
 }
 
 // publish sends a row of the open transaction. It returns when the producer
@@ -174,7 +184,9 @@ func (p *publisher) settle(tx progress.ID, committed time.Time, r *kgo.Record, e
 	}
 	now := time.Now()
 	n := size(r)
-	p.flight.acked(tx, 1, n, now)
+	if p.flight.acked(tx, 1, n, now) {
+		p.out.leave()
+	}
 	p.metrics.records.Inc()
 	p.metrics.bytes.Add(float64(n - batchOverhead))
 	p.metrics.latency.Observe(now.Sub(committed).Seconds())

@@ -322,6 +322,9 @@ func (s *session) read(ctx context.Context) error {
 				return err
 			}
 		}
+		if f := s.stream.reader.frames; !f.ready() {
+			s.leave(f.pace.busy) // nothing more comes at once
+		}
 		m, err := s.stream.receive()
 		switch {
 		case ctx.Err() != nil:
