@@ -66,7 +66,7 @@ func (p *publisher) admit(ctx context.Context, r *kgo.Record, n int, key string)
 				return errNewLimit
 			}
 			p.out.limits.Store(t.name, int32(t.limit))
-			p.out.topics[key] = t
+			t.key, p.out.topics[key] = key, t
 			if no := t.refuses(r, n); no != nil {
 				err = *no
 			}

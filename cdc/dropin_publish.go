@@ -14,20 +14,28 @@ func (p *publisher) publishRecord(ctx context.Context, rec *debezium.Record) err
 	if !p.next() {
 		return nil
 	}
-	return p.place(ctx, kafkaRecord(rec, p.at), p.out.topics[rec.Topic], rec.Topic)
+	q := p.parcel()
+	q.take(rec, p.at)
+	return p.place(ctx, q, p.out.topics[rec.Topic], rec.Topic)
 }
 
 // kafkaRecord is a record as the client takes it.
 func kafkaRecord(rec *debezium.Record, committed time.Time) *kgo.Record {
-	r := &kgo.Record{Topic: rec.Topic, Key: rec.Key, Value: rec.Value, Partition: rec.Partition, Timestamp: committed}
+	var q parcel
+	q.take(rec, committed)
+	return &q.Record
+}
+
+// take makes a record of one as the router gives it, whose bytes are for good.
+func (q *parcel) take(rec *debezium.Record, committed time.Time) {
+	q.reset(rec.Topic, committed, sequenceLimit)
+	q.Key, q.Value, q.Partition = rec.Key, rec.Value, rec.Partition
 	if rec.Timestamp != debezium.NoTimestamp {
-		r.Timestamp = time.UnixMilli(rec.Timestamp)
+		q.Timestamp = time.UnixMilli(rec.Timestamp)
 	}
-	r.Headers = make([]kgo.RecordHeader, len(rec.Headers))
-	for i, h := range rec.Headers {
-		r.Headers[i] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
+	for _, h := range rec.Headers {
+		q.Headers = append(q.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
-	return r
 }
 
 // placed is a partitioner that heeds a partition which a record names (one that

@@ -94,6 +94,9 @@ func (e *exactly) bring(ctx context.Context, g group) error {
 		}
 	}
 	e.metrics.records.Add(float64(len(g.records)))
+	for _, r := range g.records {
+		e.parcels.giveBack(r.parcel)
+	}
 	return nil
 }
 
@@ -119,7 +122,7 @@ func (e *exactly) transact(ctx context.Context, at bookmark.Position, records []
 		return err
 	}
 	for _, r := range records {
-		t.produce(r.record)
+		t.produce(&r.Record)
 	}
 	t.produce(e.topic.record(at))
 	return t.commit(ctx)

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"chorus/cdc/progress"
 	"chorus/cdc/wal"
 )
@@ -38,8 +36,7 @@ type group struct {
 
 // gathered is a record in a group.
 type gathered struct {
-	record   *kgo.Record
-	bytes    int
+	*parcel
 	sequence uint64 // of its row in the transaction of the database
 }
 
@@ -58,14 +55,14 @@ type gathering struct {
 func newGathering() *gathering { return &gathering{changed: make(chan struct{}, 1)} }
 
 // add takes a record of a transaction that is not complete.
-func (g *gathering) add(of stretch, r *kgo.Record, bytes int) {
+func (g *gathering) add(of stretch, q *parcel) {
 	g.mu.Lock()
 	last := g.last(of)
 	last.records++
-	last.bytes += bytes
+	last.bytes += q.size
 	last.sequence = of.sequence
-	g.group.records = append(g.group.records, gathered{r, bytes, of.sequence})
-	g.bytes += bytes
+	g.group.records = append(g.group.records, gathered{q, of.sequence})
+	g.bytes += q.size
 	full := len(g.group.records) == groupRecords || g.bytes >= groupBytes
 	g.mu.Unlock()
 	if full {
@@ -156,8 +153,8 @@ func (g *gathering) cut(runs, records, bytes int) group {
 func (g *gathering) divide() group {
 	first := g.group.runs[0]
 	n, bytes := 0, 0
-	for n < first.records && n < groupRecords && (n == 0 || bytes+g.group.records[n].bytes <= groupBytes) {
-		bytes += g.group.records[n].bytes
+	for n < first.records && n < groupRecords && (n == 0 || bytes+g.group.records[n].size <= groupBytes) {
+		bytes += g.group.records[n].size
 		n++
 	}
 	if n == first.records {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chorus/cdc/bookmark"
 	"chorus/cdc/progress"
@@ -29,7 +28,7 @@ func (g *gatherer) begin() {
 func (g *gatherer) rows(n, bytes int) {
 	for range n {
 		g.open.sequence++
-		g.add(g.open, &kgo.Record{}, bytes)
+		g.add(g.open, &parcel{size: bytes})
 	}
 }
 

@@ -43,7 +43,8 @@ type newTopics struct {
 // topic is one that Kafka was asked about and has.
 type topic struct {
 	name       string
-	limit      int // bytes of a batch, uncompressed
+	key        string // by which the producer has it
+	limit      int    // bytes of a batch, uncompressed
 	partitions int32
 	ahead      time.Duration // how far a record's time may lie ahead of the broker's; 0 for no limit
 	latest     time.Time     // of a record, when the clock was last asked

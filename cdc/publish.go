@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chorus/cdc/progress"
 	"chorus/cdc/quarantine"
@@ -33,7 +32,7 @@ type publisher struct {
 	done     uint64    // rows of it that are in Kafka from before
 	batch    uint64    // of records from the quarantine; 0 for others
 	mark     watermark
-	promise  func(*kgo.Record, error)
+	parcels  parcels
 }
 
 // begin opens a transaction, of which Start and Committed are known.
@@ -43,8 +42,6 @@ func (p *publisher) begin(of wal.Tx) error {
 	if p.cfg.Watermark {
 		p.mark = watermarkOf(of)
 	}
-	tx := p.tx
-	p.promise = func(r *kgo.Record, err error) { p.settle(tx, of.Committed, r, err) }
 	if p.exactly == nil {
 		return nil
 	}
@@ -83,32 +80,33 @@ func (p *publisher) stretch() stretch {
 	return stretch{tx: p.tx, start: p.start, committed: p.at, sequence: p.sequence, batch: p.batch}
 }
 
-// send hands a record of the open transaction over, of n bytes. It waits while
-// too much is in flight.
-func (p *publisher) send(ctx context.Context, r *kgo.Record, n int) error {
+// send hands a record of the open transaction over. It waits while too much is
+// in flight.
+func (p *publisher) send(ctx context.Context, q *parcel) error {
+	q.tx, q.committed = p.tx, p.at
 	if p.exactly == nil {
-		for !p.flight.tryAdd(n) {
+		for !p.flight.tryAdd(q.size) {
 			p.leave(false)
 			if err := p.flight.wait(ctx); err != nil {
 				return err
 			}
 		}
 		if discards {
-			p.promise(r, nil)
+			q.settled(&q.Record, nil)
 			return nil
 		}
 		// The record must not be given up when the session ends, so its context is
 		// not the session's.
-		p.out.client.Produce(context.Background(), r, p.promise)
+		p.out.client.Produce(context.Background(), &q.Record, q.settled)
 		return nil
 	}
-	for !p.flight.tryAdd(n) {
+	for !p.flight.tryAdd(q.size) {
 		p.exactly.gathering.press() // the room may be taken by what waits for its end
 		if err := p.flight.wait(ctx); err != nil {
 			return err
 		}
 	}
-	p.exactly.gathering.add(p.stretch(), r, n)
+	p.exactly.gathering.add(p.stretch(), q)
 	return nil
 }
 
@@ -127,29 +125,31 @@ func (p *publisher) publish(ctx context.Context, row *wal.Row) error {
 	if !p.next() {
 		return nil
 	}
-	t, name := p.out.topics[string(row.AggregateType)], ""
+	q := p.parcel()
+	t := p.out.topics[string(row.AggregateType)]
 	if t != nil {
-		name = t.name
-	} else {
-		name = ownTopic(row.AggregateType)
+		q.fill(t.name, p.at, row)
+		return p.place(ctx, q, t, t.key)
 	}
-	return p.place(ctx, record(name, p.at, row), t, string(row.AggregateType))
+	q.fill(ownTopic(row.AggregateType), p.at, row)
+	return p.place(ctx, q, nil, string(row.AggregateType))
 }
 
 // place sends a record to a topic, which is nil when it was not looked up yet,
 // and will then be remembered by key. A record that Kafka would refuse is not
 // sent: it holds the stream, so that no later one of its key overtakes it
 // (CDC-13), or is put into quarantine with those, or dropped.
-func (p *publisher) place(ctx context.Context, r *kgo.Record, t *topic, key string) error {
+func (p *publisher) place(ctx context.Context, q *parcel, t *topic, key string) error {
 	if p.cfg.Watermark {
-		p.mark.mark(r, p.sequence)
+		p.mark.mark(q, p.sequence)
 	}
+	r := &q.Record
 	if p.kept != nil && p.kept.concerns(quarantine.Place{Commit: p.start, Sequence: p.sequence}, r) {
 		return p.keep(ctx, r, "")
 	}
-	n := size(r)
-	if t == nil || t.refuses(r, n) != nil {
-		why, err := p.admit(ctx, r, n, key)
+	q.size = size(r)
+	if t == nil || t.refuses(r, q.size) != nil {
+		why, err := p.admit(ctx, r, q.size, key)
 		switch {
 		case err != nil:
 			return err
@@ -165,31 +165,32 @@ func (p *publisher) place(ctx context.Context, r *kgo.Record, t *topic, key stri
 			return err
 		}
 	}
-	return p.sendSuspect(ctx, r, n)
+	return p.sendSuspect(ctx, q)
 }
 
 // batchSlack is by how much the client's reckoning of a batch may exceed size.
 const batchSlack = 16
 
 // settle is called when Kafka has the record, or the client has given it up.
-func (p *publisher) settle(tx progress.ID, committed time.Time, r *kgo.Record, err error) {
+func (p *publisher) settle(q *parcel, err error) {
 	if err != nil {
 		// What could be foreseen was not sent. So the topic was deleted or its
 		// limit lowered meanwhile, the broker has rules of its own, or the client
 		// was closed.
-		p.suspects.add(err, r)
+		p.suspects.add(err, &q.Record)
 		p.flight.refused()
-		p.fail(fmt.Errorf("record of topic %s was refused: %w", r.Topic, err))
+		p.fail(fmt.Errorf("record of topic %s was refused: %w", q.Topic, err))
 		return
 	}
 	now := time.Now()
-	n := size(r)
-	if p.flight.acked(tx, 1, n, now) {
+	leave := p.flight.acked(q.tx, 1, q.size, now)
+	p.metrics.records.Inc()
+	p.metrics.bytes.Add(float64(q.size - batchOverhead))
+	p.metrics.latency.Observe(now.Sub(q.committed).Seconds())
+	p.parcels.giveBack(q)
+	if leave {
 		p.out.leave()
 	}
-	p.metrics.records.Inc()
-	p.metrics.bytes.Add(float64(n - batchOverhead))
-	p.metrics.latency.Observe(now.Sub(committed).Seconds())
 }
 
 // insist tries again until it works, and tells the world why it does not. The

@@ -24,47 +24,34 @@ func ownTopic(aggregateType []byte) string {
 // byKey leaves a record's partition to its key.
 const byKey = -1
 
-// record makes the Kafka record of a row. The row lives in the receive buffer,
-// so its bytes are copied, all of them into one piece of memory.
+// record makes the Kafka record of a row.
 func record(topic string, committed time.Time, row *wal.Row) *kgo.Record {
-	r := &struct {
-		kgo.Record
-		headers [9]kgo.RecordHeader
-	}{Record: kgo.Record{Topic: topic, Partition: byKey, Timestamp: committed}}
+	var q parcel
+	q.fill(topic, committed, row)
+	return &q.Record
+}
+
+// fill makes the record of a row. The row lives in the receive buffer, so its
+// bytes are copied.
+func (q *parcel) fill(topic string, committed time.Time, row *wal.Row) {
 	const longerTime = 8 // what AppendRFC3339 may add
-	buf := make([]byte, 0, longerTime+len(row.ID)+len(row.AggregateType)+len(row.AggregateID)+len(row.Type)+len(row.Payload)+
+	q.reset(topic, committed, longerTime+sequenceLimit+len(row.ID)+len(row.AggregateType)+len(row.AggregateID)+len(row.Type)+len(row.Payload)+
 		len(row.OccurredAt)+len(row.CorrelationID)+len(row.CausationID)+len(row.Hop)+len(row.TraceParent)+len(row.TraceState))
-	keep := func(p []byte) []byte {
-		if p == nil {
-			return nil
-		}
-		start := len(buf)
-		buf = append(buf, p...)
-		return buf[start:len(buf):len(buf)]
-	}
-	r.Key = keep(row.AggregateID)
-	r.Value = keep(row.Payload)
-	headers := r.headers[:0]
-	header := func(key string, value []byte) {
-		if value != nil {
-			headers = append(headers, kgo.RecordHeader{Key: key, Value: value})
-		}
-	}
-	header("id", keep(row.ID))
-	header("eventType", keep(row.Type))
-	header("aggregateType", keep(row.AggregateType))
+	q.Key = q.keep(row.AggregateID)
+	q.Value = q.keep(row.Payload)
+	q.header("id", q.keep(row.ID))
+	q.header("eventType", q.keep(row.Type))
+	q.header("aggregateType", q.keep(row.AggregateType))
 	if row.OccurredAt != nil {
-		start := len(buf)
-		buf = wal.AppendRFC3339(buf, row.OccurredAt)
-		header("occurredAt", buf[start:len(buf):len(buf)])
+		start := len(q.room)
+		q.room = wal.AppendRFC3339(q.room, row.OccurredAt)
+		q.header("occurredAt", q.room[start:len(q.room):len(q.room)])
 	}
-	header("correlationId", keep(row.CorrelationID))
-	header("causationId", keep(row.CausationID))
-	header("hop", keep(row.Hop))
-	header("traceparent", keep(row.TraceParent))
-	header("tracestate", keep(row.TraceState))
-	r.Headers = headers
-	return &r.Record
+	q.header("correlationId", q.keep(row.CorrelationID))
+	q.header("causationId", q.keep(row.CausationID))
+	q.header("hop", q.keep(row.Hop))
+	q.header("traceparent", q.keep(row.TraceParent))
+	q.header("tracestate", q.keep(row.TraceState))
 }
 
 // size is the length in bytes of a batch that holds the record alone,

@@ -161,11 +161,11 @@ func (s *session) sendKept(ctx context.Context, b batch) error {
 	}
 	s.tx, s.start, s.at = s.flight.begin(), 0, time.Now()
 	s.sequence, s.done, s.batch = 0, 0, number
-	tx, at := s.tx, s.at
-	s.promise = func(r *kgo.Record, err error) { s.settle(tx, at, r, err) }
 	for _, r := range b.records {
 		s.sequence++
-		if err := s.send(ctx, r, size(r)); err != nil {
+		q := s.wrap(*r)
+		q.size, q.spent = size(r), true
+		if err := s.send(ctx, q); err != nil {
 			return err
 		}
 	}

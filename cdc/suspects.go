@@ -98,23 +98,24 @@ func (s *suspects) forget(r *kgo.Record) {
 
 // sendSuspect sends a record: alone when it is suspect, and not at all when it
 // was found to be refused.
-func (p *publisher) sendSuspect(ctx context.Context, r *kgo.Record, n int) error {
+func (p *publisher) sendSuspect(ctx context.Context, q *parcel) error {
 	if p.kept == nil || !p.kept.takes {
-		return p.send(ctx, r, n)
+		return p.send(ctx, q)
 	}
+	r := &q.Record
 	suspect, guilty := p.suspects.judge(r)
 	switch {
 	case guilty != "":
 		p.suspects.forget(r)
 		return p.keep(ctx, r, guilty)
 	case !suspect:
-		return p.send(ctx, r, n)
+		return p.send(ctx, q)
 	}
 	if err := p.drainAll(ctx); err != nil {
 		return err
 	}
 	p.suspects.sendAlone(r)
-	if err := p.send(ctx, r, n); err != nil {
+	if err := p.send(ctx, q); err != nil {
 		return err
 	}
 	if err := p.drainAll(ctx); err != nil {

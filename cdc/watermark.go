@@ -2,9 +2,6 @@ package cdc
 
 import (
 	"fmt"
-	"strconv"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"chorus/cdc/wal"
 )
@@ -30,15 +27,13 @@ func watermarkOf(tx wal.Tx) watermark {
 const sequenceLimit = 20
 
 // mark adds the watermark to a record.
-func (w watermark) mark(r *kgo.Record, sequence uint64) {
-	digits := make([]byte, sequenceLimit)
-	text := strconv.AppendUint(make([]byte, 0, sequenceLimit), sequence, 10)
-	for i := range digits[:sequenceLimit-len(text)] {
-		digits[i] = '0'
+func (w watermark) mark(q *parcel, sequence uint64) {
+	var text [sequenceLimit]byte
+	for i := len(text); i > 0; sequence /= 10 {
+		i--
+		text[i] = byte('0' + sequence%10)
 	}
-	copy(digits[sequenceLimit-len(text):], text)
-	r.Headers = append(r.Headers,
-		kgo.RecordHeader{Key: HeaderCommit, Value: w.commit},
-		kgo.RecordHeader{Key: HeaderSequence, Value: digits},
-		kgo.RecordHeader{Key: HeaderCommitted, Value: w.at})
+	q.header(HeaderCommit, w.commit)
+	q.header(HeaderSequence, q.keep(text[:]))
+	q.header(HeaderCommitted, w.at)
 }
