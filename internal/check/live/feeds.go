@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"chorus/internal/check"
 	"chorus/internal/event"
@@ -57,12 +58,17 @@ func (v *verifier) readOutbox(ctx context.Context, p participant) (all []check.O
 	}
 }
 
+// positionWithin bounds how long a publisher is waited for: one that is frozen takes a connection and says nothing.
+const positionWithin = 2 * time.Second
+
 // position takes the positions that the publisher states. It says so once when it cannot.
 func (v *verifier) position(ctx context.Context) error {
 	if v.src.Publisher == "" {
 		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.src.Publisher+"/readyz", nil)
+	asking, cancel := context.WithTimeout(ctx, positionWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(asking, http.MethodGet, v.src.Publisher+"/readyz", nil)
 	if err != nil {
 		return err
 	}

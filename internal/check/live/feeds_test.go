@@ -3,6 +3,7 @@ package live_test
 import (
 	"bytes"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -39,6 +40,17 @@ func positions(t *testing.T, all ...string) string {
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
+}
+
+// frozen is the address of a process that takes connections and says nothing.
+func frozen(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return "http://" + ln.Addr().String()
 }
 
 // unseen is what a check says it could not see.
@@ -131,12 +143,13 @@ func TestFeedsThatCannotBeSeen(t *testing.T) {
 		blind  func(w *world, src *live.Sources)
 		unseen string
 	}{
-		"no topics":              {func(_ *world, src *live.Sources) { src.Kafka = nil }, "the topics are not read"},
-		"pruned outboxes":        {func(w *world, _ *live.Sources) { w.outbox[event.Orders] = nil }, "the rows of 4 records: outboxes are pruned"},
-		"services of before":     {func(w *world, _ *live.Sources) { w.outbox = nil }, "the outbox of billing, which does not show it"},
-		"no times of commits":    {func(w *world, _ *live.Sources) { w.outbox[event.Orders][0].CommittedAt = time.Time{} }, "the order of 2 rows"},
-		"no address":             {func(*world, *live.Sources) {}, "the publisher's positions"},
-		"publisher that is away": {func(_ *world, src *live.Sources) { src.Publisher = "http://127.0.0.1:1" }, "the publisher's positions"},
+		"no topics":                {func(_ *world, src *live.Sources) { src.Kafka = nil }, "the topics are not read"},
+		"pruned outboxes":          {func(w *world, _ *live.Sources) { w.outbox[event.Orders] = nil }, "the rows of 4 records: outboxes are pruned"},
+		"services of before":       {func(w *world, _ *live.Sources) { w.outbox = nil }, "the outbox of billing, which does not show it"},
+		"no times of commits":      {func(w *world, _ *live.Sources) { w.outbox[event.Orders][0].CommittedAt = time.Time{} }, "the order of 2 rows"},
+		"no address":               {func(*world, *live.Sources) {}, "the publisher's positions"},
+		"publisher that is frozen": {func(_ *world, src *live.Sources) { src.Publisher = frozen(t) }, "the publisher's positions"},
+		"publisher that is away":   {func(_ *world, src *live.Sources) { src.Publisher = "http://127.0.0.1:1" }, "the publisher's positions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
