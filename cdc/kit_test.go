@@ -212,13 +212,18 @@ type process struct {
 
 func (r *rig) spawn() *process {
 	r.t.Helper()
+	return r.spawnProgram(os.Args[0])
+}
+
+func (r *rig) spawnProgram(program string) *process {
+	r.t.Helper()
 	cfg := r.cfg
 	cfg.Listen = freeAddr(r.t)
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := &process{running: &running{t: r.t, addr: cfg.Listen}, cmd: exec.Command(os.Args[0])}
+	p := &process{running: &running{t: r.t, addr: cfg.Listen}, cmd: exec.Command(program)}
 	p.cmd.Env = append(os.Environ(), childConfig+"="+string(text))
 	p.cmd.Stderr = testWriter{r.t}
 	if err := p.cmd.Start(); err != nil {

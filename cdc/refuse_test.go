@@ -2,9 +2,7 @@ package cdc_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -190,63 +188,6 @@ func TestImpossibleTopic(t *testing.T) {
 	p := r.start()
 	r.exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type) VALUES ('00000000-0000-0000-0000-00000000abcd', 'Bestellung/Köln ü', '1', 'T')`)
 	p.waitStalled("cannot be a topic's name")
-}
-
-// One transaction of 100,000 rows: no more than a bounded number is in flight,
-// memory does not grow with it, and it is confirmed as a whole.
-func TestLargeTransactionInBoundedMemory(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	p := r.spawn()
-	p.waitState(cdc.CaughtUp)
-	first := map[string][]int64{"0": r.insert(1, "0")}
-	topic := r.read()
-	topic.complete(first)
-	resume := r.pause()
-	const rows = 100_000
-	r.exec(`INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
-	        SELECT ('00000000-0000-0000-0001-' || lpad(n::text, 12, '0'))::uuid, 'orders', (n % 10)::text, 'T', convert_to(n + 1000 || ' ' || repeat('x', 1000), 'UTF8')
-	          FROM generate_series(1, 100000) AS n`)
-	end := r.end()
-	eventually(t, "records in flight", func() bool {
-		s, ok := p.ready()
-		return ok && s.Sources[0].Unacknowledged >= 10_000
-	})
-	if s, _ := p.ready(); s.Sources[0].Unacknowledged > 10_000 {
-		t.Errorf("%d records in flight", s.Sources[0].Unacknowledged)
-	}
-	resume()
-	want := map[string][]int64{}
-	for n := range int64(rows) {
-		key := strconv.FormatInt((n+1)%10, 10)
-		want[key] = append(want[key], n+1+1000)
-	}
-	want["0"] = append(first["0"], want["0"]...)
-	if n := topic.complete(want); n != 0 {
-		t.Errorf("%d rows twice", n)
-	}
-	r.waitConfirmed(end)
-	// The race detector's own included, some 200 MB as it is and 870 MB with nothing bounded.
-	if mb := p.peak(); mb > 400 {
-		t.Errorf("the publisher took %d MB", mb)
-	} else {
-		t.Logf("the publisher took %d MB", mb)
-	}
-}
-
-// peak is the largest memory the process had, in MB.
-func (p *process) peak() int {
-	p.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
-	kb, err := strconv.Atoi(strings.Fields(after)[0])
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return kb >> 10
 }
 
 // D8: the embedded broker forgets open transactions when it is killed.
