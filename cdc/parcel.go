@@ -14,12 +14,13 @@ import (
 // collection, would be a good part of all the work.
 type parcel struct {
 	kgo.Record
-	room      []byte // for the key, the value and the headers' values; grown before they are put there
-	size      int    // see size
-	tx        progress.ID
-	committed time.Time
-	settled   func(*kgo.Record, error) // the client's promise
-	spent     bool                     // it is not used again
+	room       []byte              // for the key, the value and the headers' values; grown before they are put there
+	ownHeaders [9]kgo.RecordHeader // room for as many as our own outboxes have
+	size       int                 // see size
+	tx         progress.ID
+	committed  time.Time
+	settled    func(*kgo.Record, error) // the client's promise
+	spent      bool                     // it is not used again
 }
 
 // keep copies bytes into the room, which must be large enough; nil stays nil.
@@ -41,8 +42,7 @@ func (q *parcel) header(key string, value []byte) {
 // reset makes an empty record with room for n bytes.
 func (q *parcel) reset(topic string, at time.Time, n int) {
 	if q.Headers == nil {
-		const most = 9 // of our own
-		q.Headers = make([]kgo.RecordHeader, 0, most)
+		q.Headers = q.ownHeaders[:0]
 	}
 	q.Record = kgo.Record{Topic: topic, Partition: byKey, Timestamp: at, Headers: q.Headers[:0]}
 	if cap(q.room) < n {
