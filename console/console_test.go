@@ -120,6 +120,7 @@ func TestProcessing(t *testing.T) {
 	}
 	r.get("/orders/999999", http.StatusNotFound)
 	r.get("/orders/08", http.StatusNotFound)
+	r.get("/static/", http.StatusNotFound) // not a list of what is there
 }
 
 func harmless(t *testing.T, path, body string) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"chorus/internal/audit"
 	"chorus/internal/event"
@@ -40,6 +41,10 @@ func (s *server) site(mux *http.ServeMux) {
 	}
 	files := http.StripPrefix("/static/", http.FileServerFS(static))
 	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/") { // the server would list what is there
+			s.fault(w, http.StatusNotFound, "There is nothing at "+r.URL.Path+".")
+			return
+		}
 		security(w.Header())
 		w.Header().Set("Cache-Control", "public, max-age=300")
 		files.ServeHTTP(w, r)

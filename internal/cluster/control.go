@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+
+	"chorus/internal/web"
 )
 
 // controlHandler serves the supervisor's own interface, on loopback:
@@ -27,7 +28,7 @@ func (s *Supervisor) controlHandler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	sameOrigin := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isLoopback(r.Host) {
+		if !web.Loopback(r.Host) {
 			problem(w, http.StatusForbidden, fmt.Sprintf("host %q is not a loopback address", r.Host))
 			return
 		}
@@ -114,13 +115,4 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(Problem{Title: http.StatusText(status), Status: status, Detail: detail})
-}
-
-func isLoopback(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"chorus/internal/cluster/dirlock"
+	"chorus/internal/web"
 )
 
 // LockPatience is how long to wait (dirlock.Acquire) for the children of a supervisor that was killed.
@@ -79,7 +80,7 @@ func New(log *slog.Logger, cfg Config, procs []Process) (*Supervisor, error) {
 	if cfg.Control == "" {
 		cfg.Control = "127.0.0.1:0"
 	}
-	if !isLoopback(cfg.Control) {
+	if !web.Loopback(cfg.Control) {
 		errs = append(errs, fmt.Errorf("control address %q is not on a loopback IP: whoever reaches it can kill processes", cfg.Control))
 	}
 	if cfg.Grace == 0 {

@@ -31,12 +31,13 @@ const drain = 5 * time.Second
 // last longer than the time limits of other requests.
 //
 // A panic of a handler is logged and answered with 500. A request that a page of another origin sends is refused with 403, so that no page elsewhere can change
-// anything in the name of whoever looks at it; a program sends no such header and is let through.
+// anything in the name of whoever looks at it; a program sends no such header and is let through. On a loopback address so is a request that names
+// another host.
 func Serve(ctx context.Context, log *slog.Logger, l net.Listener, h http.Handler) error {
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	server := &http.Server{
-		Handler:           recovering(log, sameOrigin(streaming(ctx, h))),
+		Handler:           recovering(log, ownHosts(l.Addr(), sameOrigin(streaming(ctx, h)))),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       60 * time.Second,
 		WriteTimeout:      2 * time.Minute,
@@ -78,14 +79,6 @@ func streaming(stop context.Context, h http.Handler) http.Handler {
 		defer context.AfterFunc(stop, cancel)()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
-}
-
-func sameOrigin(h http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Fail(w, http.StatusForbidden, "a page of another origin may not ask for changes here")
-	}))
-	return protection.Handler(h)
 }
 
 // recovering keeps a handler's panic from being nothing but a closed connection.

@@ -227,3 +227,28 @@ func TestOtherOriginsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// DNS rebinding: a name of somebody else's that points to this machine is the page's own origin.
+func TestOtherHostsAreRefusedOnLoopback(t *testing.T) {
+	t.Parallel()
+	url, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { web.JSON(w, http.StatusOK, "done") }))
+	own := strings.TrimPrefix(url, "http://")
+	for host, want := range map[string]int{
+		own: 200, "localhost": 200, "LOCALHOST:80": 200, "[::1]:80": 200, "127.0.0.2": 200,
+		"evil.example": 403, "evil.example:80": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "10.0.0.1": 403,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("host %s: %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}

@@ -128,6 +128,9 @@ func (a *api) guard(mux *http.ServeMux) http.Handler {
 			web.Fail(w, status, "the query cannot be taken", *fault)
 		case writes && !isJSON(r.Header.Get("Content-Type")):
 			web.Fail(w, http.StatusUnsupportedMediaType, "the body must be application/json in UTF-8")
+		case writes && r.Header.Get("Content-Encoding") != "" && !strings.EqualFold(r.Header.Get("Content-Encoding"), "identity"):
+			w.Header().Set("Accept-Encoding", "identity") // RFC 9110, 12.5.3
+			web.Fail(w, http.StatusUnsupportedMediaType, "the body must not be compressed")
 		default:
 			if writes {
 				r.Header.Set("Content-Type", "application/json") // huma knows it by this spelling alone

@@ -77,6 +77,11 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%q: %d, want %d", contentType, resp.StatusCode, status)
 		}
 	}
+	for encoding, status := range map[string]int{"gzip": 415, "identity, br": 415, "Identity": 202} { // sent plain, whatever it says
+		if got := r.call("POST", "/v1/orders", one, "Content-Encoding", encoding); got.status != status {
+			t.Errorf("Content-Encoding %s: %s, want %d", encoding, got, status)
+		}
+	}
 	huge := `{"customer":"` + strings.Repeat("x", 10<<20) + `"`
 	for range 3 {
 		// The server may answer and hang up before it has read all; then the client sees one or the other.
