@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,6 +116,37 @@ func TestClientsGoOnAfterACrash(t *testing.T) {
 	b.Restart()
 	produce(t, c, "facts", "two")
 	if diff := cmp.Diff([]string{"one", "two"}, read(t, b, "facts", 2)); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// Of two batches on their way when the broker dies, the second may be the first to reach the next one, which does not know that
+// there was another: it must not be taken, or what one producer sent is out of order.
+func TestNoBatchOvertakesAnotherOverACrash(t *testing.T) {
+	t.Parallel()
+	b := Start(t, map[string]int32{"facts": 1})
+	var sent []*kmsg.ProduceRequest
+	b.ControlKey(kmsg.Produce.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		p := *r.(*kmsg.ProduceRequest)
+		p.Topics = slices.Clone(p.Topics)
+		p.Topics[0].Partitions = slices.Clone(p.Topics[0].Partitions)
+		p.Topics[0].Partitions[0].Records = slices.Clone(p.Topics[0].Partitions[0].Records)
+		sent = append(sent, &p)
+		return nil, nil, false
+	})
+	produce(t, client(t, b), "facts", "one", "two")
+	b.Crash()
+	b.Restart()
+	c := client(t, b)
+	answer, err := c.Broker(0).Request(deadline(t), sent[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := answer.(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode; code != kerr.UnknownProducerID.Code {
+		t.Errorf("the second batch of a producer that the broker does not know: code %d, want %d", code, kerr.UnknownProducerID.Code)
+	}
+	produce(t, c, "facts", "three")
+	if diff := cmp.Diff([]string{"one", "two", "three"}, read(t, b, "facts", 3)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 }

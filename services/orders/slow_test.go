@@ -38,9 +38,9 @@ func TestSlowClientsCostOthersNothing(t *testing.T) {
 
 	begun := map[string]string{ // how a request begins, and how its answer does
 		"POST /v1/ord": "", // nobody can be told anything in the middle of a header
-		"POST /v1/orders HTTP/1.1\r\nHost: x\r\nX-A: ":                                                                               "",
-		"POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{":                      "HTTP/1.1 408 ",
-		"POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cus\r\n": "HTTP/1.1 408 ",
+		"POST /v1/orders HTTP/1.1\r\nHost: localhost\r\nX-A: ":                                                                               "",
+		"POST /v1/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{":                      "HTTP/1.1 408 ",
+		"POST /v1/orders HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cus\r\n": "HTTP/1.1 408 ",
 	}
 	type slow struct {
 		net.Conn

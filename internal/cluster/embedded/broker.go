@@ -7,8 +7,8 @@
 // What a crash leaves. Acknowledged records and committed offsets survive kill -9 of the process, because each is written to its file before
 // it is acknowledged; they do not survive a power cut, as nothing is flushed to the disk in between. What kfake keeps only in memory is lost: the
 // sequence numbers of idempotent producers, so a retry across the crash is stored twice, and open transactions, so exactly-once delivery must
-// not be used with this broker. Three rules keep it from losing data by itself: no transactions, no retention or compaction settings on a topic,
-// SIGTERM and wait for the end.
+// not be used with this broker. A producer that is not known begins at its first batch again, so none of them overtakes another. Three rules keep it
+// from losing data by itself: no transactions, no retention or compaction settings on a topic, SIGTERM and wait for the end.
 package embedded
 
 import (
@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"chorus/internal/cluster/dirlock"
 )
@@ -33,6 +35,15 @@ import (
 var brokerSettings = map[string]string{
 	"group.consumer.heartbeat.interval.ms": "500",
 	"group.consumer.session.timeout.ms":    "6000",
+}
+
+// versions are all that kfake knows, but for one. Kafka since 2.5 takes any batch of a producer that it does not know for its first one (KIP-360), and knows
+// its producers over a crash, from the log. This broker does not, so of two batches that were on their way the second could be taken before the first is
+// sent again. A broker of before 2.5, which has InitProducerID up to version 2, refuses it; the client then sends both anew, in order.
+func versions() *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(kmsg.InitProducerID.Int16(), 2)
+	return v
 }
 
 // predecessorGrace is how long a new broker waits for one whose parent died to finish closing the same folder.
@@ -81,6 +92,7 @@ func (b *Broker) open(log *slog.Logger, addr string, port int) error {
 		kfake.ClusterID("chorus-embedded"),
 		kfake.DataDir(data),
 		kfake.BrokerConfigs(brokerSettings),
+		kfake.MaxVersions(versions()),
 		kfake.WithLogger(brokerLog{log}),
 	)
 	if err != nil {
