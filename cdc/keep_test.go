@@ -259,18 +259,7 @@ func TestQuarantineOfWhatWasNotForeseen(t *testing.T) {
 		}) {
 			return nil, nil, false
 		}
-		resp := produce.ResponseKind().(*kmsg.ProduceResponse)
-		for _, t := range produce.Topics {
-			rt := kmsg.NewProduceResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.InvalidRecord.Code
-				rt.Partitions = append(rt.Partitions, rp)
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp, nil, true
+		return refusal(produce, kerr.InvalidRecord.Code), nil, true
 	})
 	p := r.start()
 	p.waitState(cdc.CaughtUp)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"chorus/cdc"
@@ -24,6 +25,22 @@ func (r *rig) pause() (resume func()) {
 		return nil, nil, false
 	})
 	return resume
+}
+
+// refusal is an answer that refuses all of a produce request.
+func refusal(req *kmsg.ProduceRequest, code int16) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewProduceResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			rp := kmsg.NewProduceResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, code
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
 }
 
 // replied is when the walsender last heard from the publisher, and its pid.
@@ -164,6 +181,35 @@ func TestBrokerCrashesInTheMiddle(t *testing.T) {
 	write(30)
 	t.Logf("%d rows came twice", r.read().complete(want))
 	p.waitState(cdc.CaughtUp)
+}
+
+// E37: a broker that has forgotten what the producer sent gets all that is not
+// confirmed again, in order, from another one.
+func TestSequenceErrorBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for _, code := range []*kerr.Error{kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			p := r.start()
+			p.waitState(cdc.CaughtUp)
+			topic := r.read()
+			want := map[string][]int64{"1": r.insert(3, "1")}
+			topic.complete(want)
+			_, pid := r.replied()
+			var once sync.Once
+			r.broker.ControlKey(kmsg.Produce.Int16(), func(req kmsg.Request) (resp kmsg.Response, err error, answered bool) {
+				once.Do(func() { resp, answered = refusal(req.(*kmsg.ProduceRequest), code.Code), true })
+				return resp, nil, answered
+			})
+			for range 20 {
+				want["1"] = append(want["1"], r.insert(2, "1")...)
+			}
+			topic.complete(want)
+			eventually(t, "another walsender", func() bool { _, now := r.replied(); return now != 0 && now != pid })
+			p.waitState(cdc.CaughtUp)
+		})
+	}
 }
 
 // E24: the walsender dies; what is in flight is not sent again.

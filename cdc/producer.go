@@ -88,6 +88,10 @@ func newProducer(cfg Config, name string, d *dropin, tx *transactional) (*produc
 		kgo.RequiredAcks(kgo.AllISRAcks()), // idempotence is on by default, and keeps the order over retries
 		kgo.RecordPartitioner(placed()),
 		kgo.ProducerBatchCompression(compression),
+		// A broker that does not know what we sent before has lost it, or its memory
+		// of it. The client could go on with new numbers; another session with
+		// another producer sends again what is not confirmed, and keeps the order.
+		kgo.StopProducerOnDataLossDetected(),
 		// At most, since most are told to leave before; see flight.leaves.
 		kgo.ProducerLinger(linger),
 		// A record is retried until Kafka has it or refuses it: no limit of
