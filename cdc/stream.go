@@ -64,6 +64,7 @@ func connectReplication(ctx context.Context, dsn string, silence time.Duration) 
 		reader.source = r
 		return pgproto3.NewFrontend(reader.frames, w)
 	}
+	cfg.DialFunc = unpolled(cfg.DialFunc)
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
