@@ -104,11 +104,11 @@ func (d *side) left() (time.Duration, error) {
 	if at == 0 {
 		return -1, nil
 	}
-	left := time.Duration(at) - time.Since(epoch)
-	if left <= 0 {
+	now := int64(time.Since(epoch))
+	if at <= now { // compared first: the year 1 is the smallest number there is
 		return 0, os.ErrDeadlineExceeded
 	}
-	return left, nil
+	return time.Duration(at - now), nil
 }
 
 func (s *socket) Read(b []byte) (int, error) {
